@@ -16,7 +16,8 @@ using Contribution = BoardProgram::Contribution;
 /// Makes rounds from the sources of the outputs.
 class Lowerer {
  public:
-  explicit Lowerer(std::span<const Plan> plans) : pipeline_(plans[0].shape.pipeline), run_(plans) {}
+  explicit Lowerer(std::span<const Plan> plans)
+      : pipeline_(plans[0].shape.pipeline), blocks_(plans[0].shape.ranks * pipeline_), run_(plans) {}
 
   Lowering lower() {
     Lowering made;
@@ -27,17 +28,18 @@ class Lowerer {
 
  private:
   bool add_results();
-  bool add_result(int rank, int unit);
+  bool add_result(const UnitPlace& to, const std::vector<Term>& terms, int round);
   bool add_contributions();
   void post_own_of_folds();
   Contribution contribution_of(const std::vector<UnitPlace>& places) const;
   void locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
               const std::vector<Blocks>& ranges) const;
   bool compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed);
-  Blocks blocks(const UnitPlace& place) const { return run_.cuts().blocks(place.buffer, place.unit); }
+  Blocks blocks(const UnitPlace& place) const { return run_.blocks(place); }
   int unit_of(const Blocks& blocks) const { return run_.cuts().units(blocks).first; }
 
   int pipeline_;
+  int blocks_;  // of the vector
   SourceRun run_;
   std::vector<BoardProgram> programs_;
   std::vector<std::vector<std::vector<UnitPlace>>> contributed_;  // by round and rank
@@ -53,28 +55,40 @@ bool Lowerer::add_results() {
   for (int rank = 0; rank < run_.ranks(); ++rank) {
     programs_[at(rank)].rank = rank;
     programs_[at(rank)].rounds.resize(at(rounds));
-    for (int unit = 0; unit < run_.cuts().units(); ++unit)
-      if (!add_result(rank, unit)) return false;
+    programs_[at(rank)].by_domains = run_.by_domains();
+    programs_[at(rank)].scratch_areas = run_.scratch_areas(rank);
   }
+  for (const Kept& kept : run_.kept())
+    if (!add_result(kept.place, kept.terms, kept.round)) return false;
+  for (int rank = 0; rank < run_.ranks(); ++rank)
+    for (int unit = 0; unit < run_.cuts().units(); ++unit)
+      if (!add_result({rank, Buffer::output, unit}, run_.sources(rank, unit), std::max(run_.ready(rank, unit) - 1, 0)))
+        return false;
   return true;
 }
 
-bool Lowerer::add_result(int rank, int unit) {
-  const std::vector<Term> terms = run_.sources(rank, unit);
-  const bool is_there = terms.size() == 1 && terms[0].from == UnitPlace{rank, Buffer::output, unit};  // at a root
+bool Lowerer::add_result(const UnitPlace& to, const std::vector<Term>& terms, int round_number) {
+  const bool is_there = terms.size() == 1 && terms[0].from == to;  // at a root, or kept there
   if (terms.empty() || is_there) return true;
   const bool folds = terms.size() > 1;
-  if (folds && terms.size() != at(run_.ranks())) return run_.refuse("does not sum all ranks' at once");
-  BoardProgram::Round& round = programs_[at(rank)].rounds[at(std::max(run_.ready(rank, unit) - 1, 0))];
-  round.results.push_back({run_.cuts().blocks(Buffer::output, unit), static_cast<int>(round.sources.size()),
-                           static_cast<int>(terms.size())});
+  if (folds && terms.size() != at(run_.ranks()) && !run_.by_domains())
+    return run_.refuse("does not sum all ranks' at once");
+  const Blocks dst = blocks(to);
+  BoardProgram::Round& round = programs_[at(to.rank)].rounds[at(round_number)];
+  round.results.push_back({dst, static_cast<int>(round.sources.size()), static_cast<int>(terms.size())});
   for (int i = 0; const Term& term : terms) {
-    if (run_.cuts().size(term.from.unit) != run_.cuts().size(unit)) return run_.refuse("moves blocks of other sizes");
+    const Blocks source = blocks(term.from);
+    const bool own = term.from.rank == to.rank;
+    if (source.count != dst.count) return run_.refuse("moves blocks of other sizes");
     // In place, another result may have overwritten that input by then.
-    if (term.from.rank == rank && term.from.unit != unit) return run_.refuse("moves its own data to another place");
+    if (own && (source.first - dst.first) % blocks_ != 0) return run_.refuse("moves its own data to another place");
     rank_order_ = rank_order_ && (!folds || term.from.rank == i);
-    posts_own_ = posts_own_ || (folds && term.from.rank == rank && i > 0);
-    round.sources.push_back({term.from.rank, blocks(term.from)});
+    // In place, the fold of a later round may overwrite that input, which is on no post of that round.
+    const bool may_be_overwritten =
+        folds && own && i > 0 && source.buffer == Buffer::input && dst.buffer == Buffer::output;
+    if (may_be_overwritten && round_number > 0) return run_.refuse("adds its own data late");
+    posts_own_ = posts_own_ || may_be_overwritten;
+    round.sources.push_back({term.from.rank, source});
     ++i;
   }
   return true;
@@ -115,7 +129,7 @@ void Lowerer::post_own_of_folds() {
     for (const BoardProgram::Result& result : program.rounds[0].results)
       for (int i = 0; result.count > 1 && i < result.count; ++i) {
         const BoardProgram::Source& source = program.rounds[0].sources[at(result.first + i)];
-        if (source.rank == program.rank)
+        if (source.rank == program.rank && source.blocks.buffer != Buffer::scratch)
           contributed_[0][at(source.rank)].push_back({source.rank, source.blocks.buffer, unit_of(source.blocks)});
       }
 }
@@ -136,9 +150,13 @@ Contribution Lowerer::contribution_of(const std::vector<UnitPlace>& places) cons
 
 void Lowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
                      const std::vector<Blocks>& ranges) const {
-  const UnitPlace place{source.rank, source.blocks.buffer, unit_of(source.blocks)};
-  const auto found = std::lower_bound(places.begin(), places.end(), place);
-  if (found == places.end() || *found != place) return;  // the rank's own, which no other rank reads
+  const auto is_it = [&](const UnitPlace& place) { return blocks(place) == source.blocks; };
+  const bool in_scratch = source.blocks.buffer == Buffer::scratch;
+  const auto found = in_scratch
+                         ? std::find_if(places.begin(), places.end(), is_it)
+                         : std::lower_bound(places.begin(), places.end(),
+                                            UnitPlace{source.rank, source.blocks.buffer, unit_of(source.blocks)});
+  if (found == places.end() || !is_it(*found)) return;  // the rank's own, which no other rank reads
   source.unit = static_cast<int>(found - places.begin());
   const auto has_it = [&](const Blocks& range) {
     return range.buffer == source.blocks.buffer && range.first <= source.blocks.first &&
@@ -157,10 +175,10 @@ bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<
     if (!first) {
       first = &one;
       round.first_contributor = static_cast<int>(rank);
-      round.unit_blocks = run_.cuts().size(contributed[rank].front().unit);
+      round.unit_blocks = blocks(contributed[rank].front()).count;
     }
     for (const UnitPlace& place : contributed[rank])
-      if (run_.cuts().size(place.unit) != round.unit_blocks || place.buffer != contributed[rank].front().buffer)
+      if (blocks(place).count != round.unit_blocks || place.buffer != contributed[rank].front().buffer)
         return run_.refuse("posts what cannot be cut into equal pieces");
     round.most_units = std::max(round.most_units, one.units);
     round.same_blocks = round.same_blocks && one == *first;
@@ -186,7 +204,7 @@ std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape) {
   std::vector<Plan> plans;
   plans.reserve(at(shape.ranks));
   for (int rank = 0; rank < shape.ranks; ++rank)
-    plans.push_back(choice.entry->build({rank, shape.ranks, shape.root, choice.pipeline, choice.radix}));
+    plans.push_back(choice.entry->build(shape_of(choice, rank, shape.ranks, shape.root)));
   return plans;
 }
 

@@ -17,6 +17,10 @@ namespace tutti::algorithms {
 ///
 /// It is derived from the plans of all ranks. A message that depends on no other belongs to the first round, and one
 /// that depends on messages of round k to round k + 1. A chain of recv_reduce steps becomes one fold in the same order.
+///
+/// A plan by domains may sum what comes in one round before another one comes. A rank keeps such a sum in its scratch:
+/// areas that are each as large as the vector, with its blocks. Block b of area k has the number k * blocks + b, where
+/// `blocks` is the number of blocks of the vector.
 struct BoardProgram {
   /// A part of a rank's contribution to a round. A rank may take its own part from its original place as well.
   struct Source {
@@ -67,6 +71,8 @@ struct BoardProgram {
   int rank = 0;
   std::vector<Round> rounds;
   bool rank_order = true;  ///< each fold of every rank is in the order of ranks
+  bool by_domains = false;
+  int scratch_areas = 0;  ///< of this rank
 
   /// There is one round, and no sum depends on which rank computes it. Such a program gains from a board at any size.
   bool is_simple() const { return rounds.size() == 1 && rank_order; }
@@ -81,6 +87,8 @@ struct Lowering {
 };
 
 inline constexpr int most_board_rounds = 2;
+/// The same for plans by domains, enough for eight of them.
+inline constexpr int most_rounds_by_domains = 6;
 
 /// `plans` has those of all ranks. Every rank that asks gets the same answer.
 Lowering lower_to_board(std::span<const Plan> plans);

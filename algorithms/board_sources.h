@@ -3,6 +3,7 @@
 // Finds the sources of the outputs of plans: the first half of lowering plans to a board. Private to it.
 
 #include <cstddef>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,6 +58,13 @@ struct Term {
   int round = nothing;  ///< round in which it is posted; nothing: this rank's own, taken from its place
 };
 
+/// A value that a rank computes from messages, and keeps because a later round needs it.
+struct Kept {
+  UnitPlace place{};
+  std::vector<Term> terms{};
+  int round = 0;  ///< at whose end it is computed
+};
+
 /// The contents of a unit: the last of its terms, and the rounds that must be over before it is complete.
 struct Value {
   int term = nothing;
@@ -79,6 +87,12 @@ class SourceRun {
 
   int ranks() const { return ranks_; }
   const Cuts& cuts() const { return cuts_; }
+  /// The blocks of a unit, in scratch as BoardProgram numbers them.
+  Blocks blocks(const UnitPlace& place) const;
+  bool by_domains() const { return !plans_[0].shape.domains.empty(); }
+  int scratch_areas(int rank) const { return scratch_areas_[at(rank)]; }
+  /// In the order in which they are computed.
+  std::span<const Kept> kept() const { return kept_; }
   /// The sources of an output unit, in order; none: nothing was written there.
   std::vector<Term> sources(int rank, int unit) const;
   int ready(int rank, int unit) const { return memory_[at(rank)].output[at(unit)].ready; }
@@ -112,8 +126,17 @@ class SourceRun {
   bool can_run(int rank, const Step& step);
   bool execute(int rank, const Step& step);
   bool send(int rank, const Step& step);
-  bool operand(int rank, const Blocks& blocks, const Step& step, int i, Value& found);
+  bool operand(int rank, const Blocks& blocks, const Step& step, int i, UnitPlace& where, Value& found);
   bool combine(Value& left, const Value& right);
+  bool lay_out_scratch(int rank);
+  std::vector<Term> terms_of(int last) const;
+  bool is_own(const Value& value) const {
+    return terms_[at(value.term)].before == nothing && terms_[at(value.term)].round == nothing;
+  }
+  /// Makes a value that was computed from messages a source of its own, where it is.
+  void keep(const UnitPlace& where, Value& held);
+  int free_round(const UnitPlace& place, int round);
+  bool is_overwritten(const UnitPlace& where, const Value& sent);
   bool cut_differently() { return refuse("cuts what it moves differently at the two ends"); }
 
   std::span<const Plan> plans_;
@@ -121,6 +144,10 @@ class SourceRun {
   std::string why_not_;
   Cuts cuts_;
   std::vector<Cuts> scratch_cuts_;
+  std::vector<std::vector<Blocks>> scratch_blocks_;  // by rank and unit
+  std::vector<int> scratch_areas_;                   // by rank
+  std::vector<Kept> kept_;
+  std::vector<std::map<int, UnitPlace>> posts_;  // of plans by domains, by rank and round
   std::vector<Memory> memory_;
   std::vector<Lane> lanes_;
   std::vector<Term> terms_;

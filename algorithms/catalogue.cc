@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
+#include "algorithms/domains.h"
 #include "algorithms/families.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
@@ -17,6 +19,7 @@ using enum Collective;
 
 struct Traits {
   bool radix = false;
+  bool domains = false;
   bool pipeline = false;
   bool slices = false;
   bool equal_parts = false;
@@ -31,6 +34,7 @@ constexpr Entry entry(Collective collective, std::string_view name, Builder buil
           .name = name,
           .build = build,
           .has_radix = traits.radix,
+          .has_domains = traits.domains,
           .has_pipeline = traits.pipeline,
           .has_slices = traits.slices,
           .equal_parts = traits.equal_parts,
@@ -44,6 +48,7 @@ constexpr Traits plain{};
 constexpr Traits pipelined{.pipeline = true};
 constexpr Traits in_slices{.pipeline = true, .slices = true};
 constexpr Traits with_radix{.radix = true};
+constexpr Traits with_domains{.radix = true, .domains = true};
 constexpr Traits with_radix_in_slices{.radix = true, .pipeline = true, .slices = true};
 constexpr Traits in_slices_in_rank_order{.pipeline = true, .slices = true, .rank_order = true};
 constexpr Traits in_rank_order{.rank_order = true};
@@ -102,6 +107,21 @@ std::string message_text(std::size_t bytes) {
   return bytes % 1024 == 0 ? std::to_string(bytes >> 10) + "K" : std::to_string(bytes);
 }
 
+/// Removes ':' and domains such as "3+1" from `name` and returns them; none if a number follows, or nothing does.
+std::vector<int> take_domains(std::string_view& name) {
+  const std::size_t at = name.find(':');
+  if (at == std::string_view::npos || name.find_first_of("+.-", at) == std::string_view::npos) return {};
+  const std::string_view text = name.substr(at + 1);
+  std::vector<int> domains = domains_in(text);
+  if (domains.empty())
+    refuse("Algorithm \"" + std::string{name} +
+           "\": the domains after ':' must be sizes, as in 3+1, or lists of ranks, as in 0-1.4+2.3, with each rank "
+           "once, not \"" +
+           std::string{text} + "\".");
+  name = name.substr(0, at);
+  return domains;
+}
+
 [[noreturn]] void refuse_name(Collective collective, std::string_view name) {
   std::vector<std::string_view> known;
   std::string list;
@@ -124,6 +144,22 @@ Choice settled(Choice choice, int ranks, std::size_t bytes) {
   return choice;
 }
 
+Shape shape_of(const Choice& choice, int rank, int ranks, int root) {
+  if (!suits(choice, ranks))
+    refuse("Algorithm \"" + to_string(choice) + "\" has domains of " + std::to_string(choice.domains.size()) +
+           " ranks, and there are " + std::to_string(ranks) + ".");
+  return {.rank = rank,
+          .ranks = ranks,
+          .root = root,
+          .pipeline = choice.pipeline,
+          .radix = choice.radix,
+          .domains = choice.domains};
+}
+
+bool suits(const Choice& choice, int ranks) {
+  return choice.domains.empty() || std::cmp_equal(choice.domains.size(), ranks);
+}
+
 std::span<const Entry> catalogue() { return entries; }
 
 std::span<const Entry> catalogue(Collective collective) {
@@ -144,6 +180,7 @@ Choice find(Collective collective, std::string_view name) {
   choice.message = take_message(rest);
   choice.pipeline_given = choice.message > 0 || rest.find('*') != std::string_view::npos;
   choice.pipeline = take_parameter(rest, '*', "pipeline", 1, most_pipeline, choice.pipeline);
+  choice.domains = take_domains(rest);
   const bool radix_given = rest.find(':') != std::string_view::npos;
   choice.radix = take_parameter(rest, ':', "radix", 2, most_radix, choice.radix);
 
@@ -153,6 +190,9 @@ Choice find(Collective collective, std::string_view name) {
   if (radix_given && !choice.entry->has_radix)
     refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
            " has no radix; leave out ':" + std::to_string(choice.radix) + "'.");
+  if (!choice.domains.empty() && !choice.entry->has_domains)
+    refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
+           " knows no domains; leave out ':" + domains_text(choice.domains) + "'.");
   const std::string pipeline =
       choice.message > 0 ? "/" + message_text(choice.message) : "*" + std::to_string(choice.pipeline);
   if (choice.pipeline_given && !choice.entry->has_pipeline)
@@ -165,7 +205,8 @@ Choice find(Collective collective, std::string_view name) {
 
 std::string to_string(const Choice& choice) {
   std::string text{choice.entry->name};
-  if (choice.entry->has_radix) text += ":" + std::to_string(choice.radix);
+  if (choice.entry->has_radix)
+    text += ":" + (choice.domains.empty() ? std::to_string(choice.radix) : domains_text(choice.domains));
   if (choice.pipeline != 1) text += "*" + std::to_string(choice.pipeline);
   if (choice.message > 0) text += "/" + message_text(choice.message);
   return text;

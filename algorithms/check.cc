@@ -173,11 +173,15 @@ Verdict check(Collective collective, const std::vector<Plan>& plans, Claims clai
   return verdict;
 }
 
-Verdict check(const Entry& entry, int ranks, int root, int pipeline, int radix) {
+Verdict check(const Choice& choice, int ranks, int root) {
   std::vector<Plan> plans;
   plans.reserve(checking::index(ranks));
-  for (int rank = 0; rank < ranks; ++rank) plans.push_back(entry.build({rank, ranks, root, pipeline, radix}));
-  return check(entry.collective, plans, {entry.equal_parts, entry.rank_order});
+  for (int rank = 0; rank < ranks; ++rank) plans.push_back(choice.entry->build(shape_of(choice, rank, ranks, root)));
+  return check(choice.entry->collective, plans, {choice.entry->equal_parts, choice.entry->rank_order});
+}
+
+Verdict check(const Entry& entry, int ranks, int root, int pipeline, int radix) {
+  return check({.entry = &entry, .radix = radix, .pipeline = pipeline}, ranks, root);
 }
 
 }  // namespace tutti::algorithms

@@ -34,6 +34,7 @@ struct Claims {
 /// Builds and proves the plans of all ranks: sends match receives, every contribution arrives exactly once, there is no
 /// deadlock with `Verdict::slots` messages per link, and no two unordered steps use one place if one of them writes.
 /// All this is proved in place and out of place.
+Verdict check(const Choice& choice, int ranks, int root = 0);
 Verdict check(const Entry& entry, int ranks, int root = 0, int pipeline = 1, int radix = 2);
 
 /// Foreign names of the steps, per rank: "thread block 2 step 5" if the plan came from an MSCCL program.

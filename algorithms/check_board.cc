@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ bool reads_of(const Round& round, int writer) {
 /// Checks the properties that plans cannot express.
 class Layout {
  public:
-  explicit Layout(std::span<const BoardProgram> programs) : programs_(programs) {}
+  Layout(std::span<const BoardProgram> programs, int blocks) : programs_(programs), blocks_(blocks) {}
 
   std::vector<std::string> problems() && {
     for (std::size_t rank = 0; rank < programs_.size(); ++rank)
@@ -40,6 +41,11 @@ class Layout {
   }
 
  private:
+  /// One of them is scratch, so that a fold into the other does not overwrite it.
+  static bool is_apart(const Blocks& source, const Blocks& dst) {
+    return source != dst && (source.buffer == Buffer::scratch || dst.buffer == Buffer::scratch);
+  }
+
   void problem(std::size_t rank, std::size_t k, const std::string& text) {
     problems_.push_back("rank " + std::to_string(rank) + ", round " + std::to_string(k) + ": " + text);
   }
@@ -52,9 +58,10 @@ class Layout {
       for (int i = 0; i < result.count; ++i) {
         const Source& source = round.sources[at(result.first + i)];
         const bool own = at(source.rank) == rank;
-        if (own && source.blocks.first != result.dst.first) problem(rank, k, "moves its own data in place");
-        if (own && (i == 0 || source.blocks.buffer == Buffer::output) && source.range == BoardProgram::no_range)
-          continue;
+        if (own && (source.blocks.first - result.dst.first) % blocks_ != 0)
+          problem(rank, k, "moves its own data in place");
+        const bool stays = i == 0 || source.blocks.buffer == Buffer::output || is_apart(source.blocks, result.dst);
+        if (own && stays && source.range == BoardProgram::no_range) continue;
         look_up(rank, k, source);
         if (!own && !std::binary_search(round.awaited.begin(), round.awaited.end(), source.rank))
           problem(rank, k, "reads of rank " + std::to_string(source.rank) + ", which it does not wait for");
@@ -86,13 +93,15 @@ class Layout {
   }
 
   std::span<const BoardProgram> programs_;
+  int blocks_;
   std::vector<std::string> problems_;
 };
 
 /// Plans with a message for everything that a rank reads from a board.
 class Plans {
  public:
-  Plans(Collective collective, const Shape& shape, std::size_t ranks) : kept_(ranks), kept_used_(ranks) {
+  Plans(Collective collective, const Shape& shape, std::size_t ranks)
+      : blocks_(shape.ranks * shape.pipeline), scratch_(ranks), kept_(ranks), kept_used_(ranks) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       Shape own = shape;
       own.rank = static_cast<int>(rank);
@@ -123,15 +132,17 @@ class Plans {
     for (const BoardProgram& other : programs) {
       const Round& round = other.rounds[k];
       for (const Source& source : round.sources)
-        if (source.rank == own.rank && other.rank != own.rank) plan.send(other.rank, source.blocks);
+        if (source.rank == own.rank && other.rank != own.rank) plan.send(other.rank, local(own.rank, source.blocks));
       const bool waits = std::binary_search(round.awaited.begin(), round.awaited.end(), own.rank);
-      if (waits && !reads_of(round, own.rank)) plan.send(other.rank, round.contributions[at(own.rank)].ranges.front());
+      if (waits && !reads_of(round, own.rank))
+        plan.send(other.rank, local(own.rank, round.contributions[at(own.rank)].ranges.front()));
     }
     const Round& round = own.rounds[k];
     for (const BoardProgram::Result& result : round.results)
-      for (int i = 1; i < result.count; ++i)
-        if (round.sources[at(result.first + i)].rank == own.rank)
-          keep(own.rank, round.sources[at(result.first + i)].blocks);
+      for (int i = 1; i < result.count; ++i) {
+        const Source& source = round.sources[at(result.first + i)];
+        if (source.rank == own.rank && source.blocks.buffer != Buffer::scratch) keep(own.rank, source.blocks);
+      }
   }
 
   void compute(const BoardProgram& own, const Round& round) {
@@ -139,19 +150,33 @@ class Plans {
     for (const BoardProgram::Result& result : round.results)
       for (int i = 0; i < result.count; ++i) {
         const Source& source = round.sources[at(result.first + i)];
-        take(own.rank, result.dst, {source.rank, source.blocks}, i == 0);
+        const bool is_own = source.rank == own.rank;
+        take(own.rank, local(own.rank, result.dst),
+             {source.rank, is_own ? local(own.rank, source.blocks) : source.blocks}, i == 0);
       }
     for (const int writer : round.awaited)
-      if (!reads_of(round, writer)) plan.recv(writer, plan.scratch(round.contributions[at(writer)].ranges.front()));
+      if (!reads_of(round, writer)) {
+        const Blocks& token = round.contributions[at(writer)].ranges.front();
+        plan.recv(writer, plan.scratch({Buffer::output, token.first % blocks_, token.count}));
+      }
   }
 
   void take(int rank, Blocks dst, const WindowProgram::Part& source, bool is_first) {
     PlanBuilder& plan = builders_[at(rank)];
     const bool own = source.rank == rank;
     if (own && is_first) return plan.copy(dst, source.blocks);
+    if (own && source.blocks.buffer == Buffer::scratch) return plan.reduce(dst, dst, source.blocks);
     if (own) return plan.reduce(dst, dst, kept_[at(rank)][kept_used_[at(rank)]++]);
     if (is_first) return plan.recv(source.rank, dst);
     plan.recv_reduce(source.rank, dst);
+  }
+
+  /// The slots that stand for those blocks of scratch.
+  Blocks local(int rank, Blocks blocks) {
+    if (blocks.buffer != Buffer::scratch) return blocks;
+    const auto [slots, is_new] = scratch_[at(rank)].try_emplace({blocks.first, blocks.count});
+    if (is_new) slots->second = builders_[at(rank)].scratch({Buffer::output, blocks.first % blocks_, blocks.count});
+    return slots->second;
   }
 
   void keep(int rank, Blocks blocks) {
@@ -160,8 +185,10 @@ class Plans {
     kept_[at(rank)].push_back(kept);
   }
 
+  int blocks_;
   std::vector<PlanBuilder> builders_;
-  std::vector<std::vector<Blocks>> kept_;  // by rank
+  std::vector<std::map<std::pair<int, int>, Blocks>> scratch_;  // by rank, first block and number of blocks
+  std::vector<std::vector<Blocks>> kept_;                       // by rank
   std::vector<std::size_t> kept_used_;
 };
 
@@ -254,7 +281,7 @@ class SharedBlocks {
 
 Verdict check_board(Collective collective, const Shape& shape, std::span<const BoardProgram> programs, Claims claims) {
   Verdict verdict;
-  verdict.problems = Layout{programs}.problems();
+  verdict.problems = Layout{programs, shape.ranks * shape.pipeline}.problems();
   if (!verdict.ok()) return verdict;
   Plans plans{collective, shape, programs.size()};
   plans.add(programs);

@@ -62,7 +62,11 @@ void double_sums(PlanBuilder& plan, const Doubler& doubler, Blocks sum, std::spa
     const int peer = doubler.rank_of(others[i]);
     const bool folding = doubler.is_paired() && i == 0;
     if (!folding) plan.send(peer, sum);
-    if (others[i] > doubler.self) {
+    if (others[i] > doubler.self && doubler.lands) {
+      const Blocks landed = plan.scratch(places[i]);
+      plan.recv(peer, landed);
+      plan.reduce(places[i], sum, landed);
+    } else if (others[i] > doubler.self) {
       plan.recv_reduce(peer, places[i], sum);
     } else {
       plan.recv(peer, places[i]);

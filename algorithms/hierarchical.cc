@@ -1,4 +1,5 @@
-// Hierarchical: groups of `radix` neighbouring ranks; the first of each, its leader, exchanges with the other leaders.
+// Hierarchical: groups of `radix` neighbouring ranks, or given domains of ranks that are near each other; the first of
+// each group, its leader, exchanges with the other leaders.
 //
 //   8 ranks, radix 4:    1 2 3 -> 0    5 6 7 -> 4     the members give what they have to their leader
 //                             0 <-> 4                 the leaders exchange
@@ -15,55 +16,32 @@
 //   reduce-scatter  3 steps             a member sends S, to its leader      scratch of leaders: S
 // Right up to some 100 KiB if a group shares a core (`tutti run --bind-to core`) and radix is the number of ranks per
 // core. Then only one message crosses between two cores in each direction at a time, and on a core each rank waits only
-// for its leader, so the kernel switches to each member twice. Wrong for large vectors: the leader moves its group's
-// data while the others wait.
+// for its leader, so the kernel switches to each member twice. Right for tiny calls of many ranks in several domains of
+// caches or memory: the data of one domain cross to another once, not once for each of its ranks. Wrong for large
+// vectors: the leader moves its group's data while the others wait.
 //
 // Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance (2000).
 
-#include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "algorithms/circulant.h"
 #include "algorithms/doubling.h"
 #include "algorithms/families.h"
+#include "algorithms/hierarchical_groups.h"
 #include "algorithms/partition.h"
 
 namespace tutti::algorithms {
 namespace {
 
-/// This rank's group, and the others.
-struct Groups {
-  explicit Groups(const Shape& shape)
-      : ranks(shape.ranks), size(shape.radix), count((ranks + size - 1) / size), self(shape.rank / size) {}
-
-  int leader() const { return leader_of(self); }
-  int leader_of(int group) const { return group * size; }
-  int end_of(int group) const { return std::min((group + 1) * size, ranks); }
-  bool has_members() const { return size_of(self) > 1; }
-  int size_of(int group) const { return end_of(group) - leader_of(group); }
-  /// The parts of `number` groups from `first` on, around the circle.
-  Blocks parts(const Parts& of, int first, int number) const {
-    int held = 0;
-    for (int i = 0; i < number; ++i) held += size_of((first + i) % count);
-    return of.range(leader_of(first % count), held);
-  }
-
-  int ranks, size, count, self;
-};
-
-void for_members(const Groups& groups, auto act) {
-  for (int rank = groups.leader() + 1; rank < groups.end_of(groups.self); ++rank) act(rank);
-}
-
-/// The sum of the leader's and its members' data, in `sum` if the leader has members, else in `own`.
-Blocks sum_group(PlanBuilder& plan, const Groups& groups, Blocks own, Blocks sum) {
-  Blocks so_far = own;
-  for_members(groups, [&](int rank) {
-    plan.recv_reduce(rank, sum, so_far);
-    so_far = sum;
-  });
-  return so_far;
+/// As places_of_sum(), but each has one of its own: on a board a post may lie there for some rounds.
+std::vector<Blocks> places_apart(PlanBuilder& plan, Blocks output, std::size_t steps) {
+  std::vector<Blocks> found(steps, output);
+  for (std::size_t i = 0; i < steps; ++i)
+    if (steps == 1 || i + 1 < steps) found[i] = plan.scratch(output);
+  return found;
 }
 
 void sum_over_all(PlanBuilder& plan, const Shape& shape, Blocks own, Blocks output) {
@@ -73,9 +51,11 @@ void sum_over_all(PlanBuilder& plan, const Shape& shape, Blocks own, Blocks outp
     plan.recv(groups.leader(), output);
     return;
   }
-  const Doubler doubler{groups.self, groups.count, groups.size};
+  const Doubler doubler{groups.self, groups.count, groups.size, groups.leaders, !groups.leaders.empty()};
   const std::size_t before = groups.has_members() && groups.count > 1 ? 1 : 0;  // the group's sum needs a place, too
-  const std::vector<Blocks> places = places_of_sum(plan, output, before + doubler.partners().size());
+  const std::size_t steps = before + doubler.partners().size();
+  const std::vector<Blocks> places =
+      doubler.lands ? places_apart(plan, output, steps) : places_of_sum(plan, output, steps);
   const Blocks sum = sum_group(plan, groups, own, before > 0 ? places.front() : output);
   double_sums(plan, doubler, sum, std::span(places).subspan(before), output);
   for_members(groups, [&](int rank) { plan.send(rank, output); });

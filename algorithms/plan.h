@@ -16,6 +16,9 @@ struct Shape {
   int root = 0;
   int pipeline = 1;  ///< pieces per part: how finely an algorithm may overlap its steps
   int radix = 2;     ///< fan-out of trees, size of groups
+  /// By rank: its group, in place of groups of `radix` neighbours. Groups are numbered by their first ranks. Empty:
+  /// none are given.
+  std::vector<int> domains = {};
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 

@@ -16,12 +16,11 @@ std::size_t weight(const Plan& plan) {
 
 void Proofs::require(const Choice& choice, int ranks, int root) {
   const std::scoped_lock lock{mutex_};
-  const auto key = std::tuple{choice.entry, ranks, root, choice.pipeline, choice.radix};
+  const auto key = std::tuple{choice.entry, ranks, root, choice.pipeline, choice.radix, choice.domains};
   if (proved_.contains(key)) return;
-  const Plan first = choice.entry->build(
-      {.rank = root, .ranks = ranks, .root = root, .pipeline = choice.pipeline, .radix = choice.radix});
+  const Plan first = choice.entry->build(shape_of(choice, root, ranks, root));
   if (weight(first) <= most_blocks_to_prove / static_cast<std::size_t>(ranks)) {
-    const Verdict verdict = check(*choice.entry, ranks, root, choice.pipeline, choice.radix);
+    const Verdict verdict = check(choice, ranks, root);
     if (!verdict.ok())
       throw Error{ErrorCode::unsupported,
                   fmt::format("the plan {} of {} over {} ranks is wrong and was not run: {} (`tutti plan {} --algo {} "

@@ -25,7 +25,8 @@ class Proofs {
 
  private:
   std::mutex mutex_;
-  std::set<std::tuple<const Entry*, int, int, int, int>> proved_;  // entry, ranks, root, pipeline, radix
+  std::set<std::tuple<const Entry*, int, int, int, int, std::vector<int>>>
+      proved_;  // ..., root, pipeline, radix, domains
 };
 
 }  // namespace tutti::algorithms

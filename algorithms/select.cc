@@ -109,7 +109,8 @@ bool TuningTable::Row::covers(const Situation& situation) const {
   const auto count = static_cast<std::size_t>(situation.ranks);
   return collective == situation.collective && (transport == "*" || transport == situation.transport) &&
          ranks_from <= count && count <= ranks_to && bytes_from <= situation.bytes && situation.bytes <= bytes_to &&
-         (crowd == Crowd::any || (crowd == Crowd::oversubscribed) == situation.oversubscribed);
+         (crowd == Crowd::any || (crowd == Crowd::oversubscribed) == situation.oversubscribed) &&
+         (!by_domains || !situation.domains.empty());
 }
 
 bool TuningTable::Row::serves(const Situation& situation) const {
@@ -125,11 +126,13 @@ TuningTable::Crowd TuningTable::crowd_in(std::string_view word) {
   if (word == "oversubscribed") return Crowd::oversubscribed;
   if (word == "core-per-rank") return Crowd::core_per_rank;
   constexpr std::array<std::string_view, 2> known{"oversubscribed", "core-per-rank"};
-  refuse("the sixth word can only be \"oversubscribed\" or \"core-per-rank\", not " + quoted(word) + "." +
-         did_you_mean(word, known));
+  refuse("the words at the end can only be \"oversubscribed\" or \"core-per-rank\", and \"domains\", not " +
+         quoted(word) + "." + did_you_mean(word, known));
 }
 
-TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& words, int line) {
+TuningTable::Row TuningTable::parse_row(std::vector<std::string_view> words, int line) {
+  const bool by_domains = words.size() > 5 && words.back() == "domains";
+  if (by_domains) words.pop_back();
   if (words.size() < 5 || words.size() > 6)
     refuse(
         "expected \"collective transport ranks bytes algorithm\" and perhaps \"oversubscribed\" or \"core-per-rank\", "
@@ -144,17 +147,23 @@ TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& wor
   if (staged && (!words[1].starts_with("cuda_") || words[1] == "cuda_hosts"))
     refuse("\"staged\" is for the GPUs of one host (cuda_leader, cuda_peers, cuda_ipc), not for " + quoted(words[1]) +
            ": name an algorithm.");
+  const Choice choice = staged ? Choice{} : find(collective, words[4]);
+  const bool gives_radix = words[4].find(':') != std::string_view::npos;
+  if (by_domains && (staged || gives_radix || !choice.entry->has_domains))
+    refuse("domains need an algorithm that knows them, without a radix, such as hierarchical, not " + quoted(words[4]) +
+           ".");
   return {.collective = collective,
           .transport = std::string{words[1]},
           .ranks_from = ranks.from,
           .ranks_to = ranks.to,
           .bytes_from = bytes.from,
           .bytes_to = bytes.to,
-          .choice = staged ? Choice{} : find(collective, words[4]),
-          .gives_radix = words[4].find(':') != std::string_view::npos,
+          .choice = choice,
+          .gives_radix = gives_radix,
           .staged = staged,
           .crowd = words.size() == 6 ? crowd_in(words[5]) : Crowd::any,
-          .text = joined(words),
+          .by_domains = by_domains,
+          .text = joined(words) + (by_domains ? " domains" : ""),
           .line = line};
 }
 
@@ -186,6 +195,7 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
       Choice choice = row.choice;
       if (situation.ranks_on_each_host > 1 && choice.entry->has_radix && !row.gives_radix)
         choice.radix = situation.ranks_on_each_host;
+      if (row.by_domains) choice.domains = situation.domains;
       if (why != nullptr)
         *why = told(situation) + ": " + to_string(choice) + ", by " + file_name_ + ":" + std::to_string(row.line) +
                ": " + row.text;

@@ -19,23 +19,26 @@ struct Situation {
   int ranks = 1;
   std::size_t bytes = 0;  ///< of the larger of one rank's input and output
   /// "shm", "tcp", "inproc". "hosts": several hosts with as many neighbouring ranks on each, and more than one; other
-  /// ranks of several hosts have "tcp". Of GPUs: "cuda_ipc", slots in memory of GPUs on one host; "cuda_peers", where each rank has a
-  /// GPU of its own and kernels use the memory of others; "cuda_leader", the same where ranks share GPUs; "cuda_hosts",
-  /// several hosts.
+  /// ranks of several hosts have "tcp". Of GPUs: "cuda_ipc", slots in memory of GPUs on one host; "cuda_peers", where
+  /// each rank has a GPU of its own and kernels use the memory of others; "cuda_leader", the same where ranks share
+  /// GPUs; "cuda_hosts", several hosts.
   std::string_view transport{};
   bool oversubscribed = false;  ///< more ranks than cores on some host
   bool equal_parts = true;      ///< not a _v call
   bool rank_order = false;      ///< option `deterministic`
   bool boards = true;           ///< boards may be used besides links
   int ranks_on_each_host = 0;   ///< neighbouring ranks, where plans should look at hosts; else 0
+  std::vector<int> domains{};   ///< by rank, as in Shape, where plans should look at domains; else empty
 };
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
 /// G. A sixth word restricts the line to jobs in which some host has more ranks than cores (`oversubscribed`), or to
-/// jobs without such a host (`core-per-rank`). Where plans should look at hosts, an algorithm that has a radix, which
-/// the line does not give, gets the number of ranks on each. For kinds of GPUs the word `staged` may stand in place of
-/// an algorithm: such calls go through the host, where a line for the host's transport decides.
+/// jobs without such a host (`core-per-rank`). The word `domains` at the end restricts it to ranks of one host that are
+/// in several domains of caches or memory, and its algorithm gets those. Where plans should look at hosts, an algorithm
+/// that has a radix, which the line does not give, gets the number of ranks on each. For kinds of GPUs the word
+/// `staged` may stand in place of an algorithm: such calls go through the host, where a line for the host's transport
+/// decides.
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
@@ -62,6 +65,7 @@ class TuningTable {
     bool gives_radix;
     bool staged;  ///< it has no choice
     Crowd crowd;
+    bool by_domains;
     std::string text;
     int line;
 
@@ -69,7 +73,7 @@ class TuningTable {
     /// It covers the situation, and its algorithm serves it.
     bool serves(const Situation& situation) const;
   };
-  static Row parse_row(const std::vector<std::string_view>& words, int line);
+  static Row parse_row(std::vector<std::string_view> words, int line);
   static Crowd crowd_in(std::string_view word);
 
   std::string file_name_;

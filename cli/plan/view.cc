@@ -166,6 +166,7 @@ std::string comparison(const View& view, std::size_t bytes) {
     if (chosen) choice = view.choice;
     Shape shape = view.shape;
     shape.radix = choice.radix;
+    shape.domains = choice.domains;
     shape.pipeline = choice.pipeline;
     const View other = chosen ? view : make_view(view.collective, choice, shape);
     const std::string name = fmt::format("{} {}", chosen ? "*" : " ", to_string(choice));

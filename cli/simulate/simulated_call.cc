@@ -18,7 +18,7 @@ detail::Partition partition_of(const SimulatedCall& simulated) {
 
 algorithms::Plan SimulatedCall::plan(int rank) const {
   if (given != nullptr) return given->at(static_cast<std::size_t>(rank));
-  return choice.entry->build({rank, ranks, root, choice.pipeline, choice.radix});
+  return choice.entry->build(algorithms::shape_of(choice, rank, ranks, root));
 }
 
 BlockSizes::BlockSizes(const SimulatedCall& simulated) : partition_(partition_of(simulated)) {}

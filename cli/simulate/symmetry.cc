@@ -31,7 +31,7 @@ bool same_order(const Plan& a, const Plan& b) {
 /// Whether `plan` is `original`, that of rank 0, as seen from another rank.
 bool is_rotated(const Plan& original, const Plan& plan) {
   if (!same_order(original, plan)) return false;
-  const auto [rank, ranks, root, pipeline, radix] = plan.shape;
+  const int rank = plan.shape.rank, ranks = plan.shape.ranks, pipeline = plan.shape.pipeline;
   const int blocks = ranks * pipeline;
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& was = original.steps[id];

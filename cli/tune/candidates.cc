@@ -31,8 +31,7 @@ bool same(const Step& a, const Step& b) {
 std::vector<Plan> plans_of(const Choice& choice, int ranks) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank)
-    plans.push_back(choice.entry->build(
-        {.rank = rank, .ranks = ranks, .root = 0, .pipeline = choice.pipeline, .radix = choice.radix}));
+    plans.push_back(choice.entry->build(algorithms::shape_of(choice, rank, ranks, 0)));
   return plans;
 }
 

@@ -25,6 +25,15 @@ std::string slowest_transport(const Group& group) {
   return slowest;
 }
 
+/// The domain of each rank, where ranks of one host use boards.
+std::vector<int> domains_of(const Group& group) {
+  std::vector<Place> places;
+  if (!group.boards()) return {};
+  for (const int member : group.members())
+    places.push_back(group.context().peers[static_cast<std::size_t>(member)].place);
+  return tutti::domains_of(places);
+}
+
 /// Where all hosts have as many neighbouring ranks, plans keep to the host what they can.
 Planner planner_for(const Group& group) {
   const Context& context = group.context();
@@ -33,6 +42,7 @@ Planner planner_for(const Group& group) {
                   .ranks = group.size(),
                   .transport = on_each > 1 ? "hosts" : slowest_transport(group),
                   .ranks_on_each_host = on_each,
+                  .domains = domains_of(group),
                   .oversubscribed = context.oversubscribed,
                   .boards = group.boards() != nullptr,
                   .deterministic = context.deterministic,

@@ -33,6 +33,7 @@ Planner planner_for_streams(const Planner& planner, bool is_within_host, int ran
   settings.transport = is_within_host ? runners.transport() : ranks_on_each_host > 1 ? "cuda_hosts" : "tcp";
   settings.ranks_on_each_host = ranks_on_each_host;
   settings.oversubscribed = settings.boards = false;
+  settings.domains.clear();
   return Planner{std::move(settings)};
 }
 

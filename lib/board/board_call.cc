@@ -31,6 +31,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const int pipeline = prepared.plan.shape.pipeline;
   BoardCall call;
   call.program_ = &*prepared.board;
+  call.by_domains_ = prepared.board->by_domains;
+  call.blocks_ = ground.ranks * pipeline;
+  call.scratch_ = prepared.board_scratch.get();
   call.buffers_ = buffers_of(request, ground.rank, ground.ranks, pipeline, offsets);
   call.arithmetic_ = Arithmetic{*ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
@@ -56,10 +59,23 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
   call.contribution_ = call.own_data(call.phases_[0]);
   call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
+  call.most_ahead_ = call.size_of_round(0);
+  if (!call.may_run_inline_ && std::cmp_equal(call.rounds_, rounds.size()) &&
+      std::cmp_less_equal(rounds.size(), transport::Board::least_depth)) {
+    call.may_run_inline_ = true;
+    call.rounds_ahead_ = call.rounds_;
+    for (int round = 1; round < call.rounds_; ++round)
+      call.most_ahead_ = std::max(call.most_ahead_, call.size_of_round(round));
+  }
   return call;
 }
 
-bool BoardCall::fits(const BoardProgram& program, std::size_t capacity) {
+std::size_t BoardCall::scratch_bytes(const BoardProgram& program) {
+  return at(program.scratch_areas) * piece_to_reduce;
+}
+
+bool BoardCall::fits(const BoardProgram& program, std::size_t capacity, std::size_t bytes) {
+  if (program.by_domains && bytes > std::min(capacity, piece_to_reduce)) return false;
   return std::ranges::all_of(program.rounds, [capacity](const Round& round) {
     return at(round.most_units) * line <= std::min(capacity, piece_to_reduce);
   });
@@ -109,10 +125,15 @@ BoardCall::Range BoardCall::piece(const Phase& phase, std::size_t unit_size, int
 
 // ---- Writing to the board ---------------------------------------------------------------------------------------
 
+std::byte* BoardCall::address(const Blocks& blocks, std::size_t offset) const {
+  if (blocks.buffer != algorithms::Buffer::scratch) return buffer(blocks.buffer).at(offset);
+  return scratch_ + at(blocks.first / blocks_) * piece_to_reduce + offset;
+}
+
 std::span<const std::byte> BoardCall::own_data(const Phase& phase) const {
   if (phase.ranges.empty()) return {};
-  const Blocks &first = phase.ranges.front(), &last = phase.ranges.back();
-  return buffer(first.buffer).bytes(first.first, last.first + last.count - first.first);
+  const Range first = range_of(phase.ranges.front()), last = range_of(phase.ranges.back());
+  return {address(phase.ranges.front(), first.begin), last.begin + last.size - first.begin};
 }
 
 void BoardCall::contribute_instead(const std::byte* data) {
@@ -177,7 +198,9 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
   const Phase& phase = phase_of(round);
   std::size_t read = 0;
   for (const Result& result : phase.round->results) {
-    const std::size_t unit_begin = buffers_.output.partition.offset(result.dst.first);
+    const bool in_scratch = result.dst.buffer == algorithms::Buffer::scratch;
+    const int first_block = in_scratch ? result.dst.first % blocks_ : result.dst.first;
+    const std::size_t unit_begin = buffers_.output.partition.offset(first_block);
     const std::size_t unit_size = phase.unit_bytes > 0 ? phase.unit_bytes : range_of(result.dst).size;
     const Range part = piece(phase, unit_size, piece_of(round));
     const std::size_t begin = unit_begin + part.begin;
@@ -188,8 +211,7 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
     }
     const Source& source = phase.round->sources[at(result.first)];
     const bool own = source.rank == program_->rank;
-    copy(buffers_.output.at(begin), own ? buffer(source.blocks.buffer).at(begin) : posted(board, phase, source),
-         part.size);
+    copy(address(result.dst, begin), own ? address(source.blocks, begin) : posted(board, phase, source), part.size);
     read += own ? 0 : part.size;
   }
   return read;
@@ -200,14 +222,14 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
 std::size_t BoardCall::fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
                             std::size_t size) const noexcept {
   const Source* const sources = phase.round->sources.data() + result.first;
-  std::byte* const to = buffers_.output.at(begin);
-  const std::byte* const own = buffers_.input.at(begin);
-  const bool in_place = own == to;
-  const bool is_kept = !in_place || arithmetic_.is_symmetric();
+  std::byte* const to = address(result.dst, begin);
+  bool in_place = false;
   Operands operands;
   for (int i = 0; i < result.count; ++i) {
-    const bool is_own = sources[i].rank == program_->rank;
-    operands[at(i)] = is_own && (is_kept || i == 0) ? own : posted(board, phase, sources[i]);
+    const std::byte* const own = sources[i].rank == program_->rank ? address(sources[i].blocks, begin) : nullptr;
+    in_place |= own == to;
+    const bool is_kept = own != to || arithmetic_.is_symmetric();
+    operands[at(i)] = own && (is_kept || i == 0) ? own : posted(board, phase, sources[i]);
   }
   arithmetic_.fold(to, std::span{operands}.first(at(result.count)), size, streams_ && !in_place);
   return at(result.count - 1) * size;

@@ -37,17 +37,24 @@ class BoardCall {
   /// call, and must be kept until the call is over.
   static BoardCall of(const Request& request, const Prepared& prepared, const WindowLocation& location,
                       const Ground& ground, PartOffsets& offsets);
-  /// Whether at least one cache line of every unit can be posted in a round with `capacity` bytes per rank.
-  static bool fits(const algorithms::BoardProgram& program, std::size_t capacity);
+  /// Whether at least one cache line of every unit can be posted in a round with `capacity` bytes per rank. If the
+  /// program goes by domains, all `bytes` of the vector must fit.
+  static bool fits(const algorithms::BoardProgram& program, std::size_t capacity, std::size_t bytes);
+  /// Bytes of memory for the scratch of a program.
+  static std::size_t scratch_bytes(const algorithms::BoardProgram& program);
 
   int rounds() const { return rounds_; }
+  /// Rounds that must be free before an inline call begins, since it does not wait for room later.
+  int rounds_ahead() const { return rounds_ahead_; }
+  /// The most that this rank contributes to one of them.
+  std::size_t most_ahead() const { return most_ahead_; }
   /// The ranks whose posts the round reads.
   std::span<const int> awaited(int round) const { return phase_of(round).awaited; }
   bool is_in_window() const { return window_.given(); }
   /// In some round a rank contributes more than fits into a post.
   bool uses_rooms() const { return uses_rooms_; }
-  /// The call takes one round; or it takes two with little work between them, and the second may begin as soon as the
-  /// first is complete.
+  /// The call takes one round; or it takes a few with little work between them, and each may begin as soon as the one
+  /// before is complete.
   bool may_run_inline() const { return may_run_inline_; }
   /// Bytes of the vector, or of an equal part of it.
   std::size_t part_bytes() const { return part_bytes_; }
@@ -100,18 +107,29 @@ class BoardCall {
   void bind(Phase& phase, const Round& round, std::size_t capacity);
   std::span<const std::byte> own_data(const Phase& phase) const;
   std::size_t size_of_later_round(int round) const;
-  const Phase& phase_of(int round) const { return round < phases_[0].pieces ? phases_[0] : phases_[1]; }
+  /// In a program by domains each phase has one piece.
+  const Phase& phase_of(int round) const {
+    if (round < phases_[0].pieces) return phases_[0];
+    return phases_[by_domains_ ? static_cast<std::size_t>(round) : 1];
+  }
   /// The number of the piece within its phase.
-  int piece_of(int round) const { return round < phases_[0].pieces ? round : round - phases_[0].pieces; }
+  int piece_of(int round) const {
+    if (round < phases_[0].pieces) return round;
+    return by_domains_ ? 0 : round - phases_[0].pieces;
+  }
   std::size_t size_of(const Phase& phase, int peer) const;
   const Binding::CutBuffer& buffer(algorithms::Buffer which) const {
     return which == algorithms::Buffer::input ? buffers_.input : buffers_.output;
   }
+  /// Where those blocks are in the vector.
   Range range_of(const algorithms::Blocks& blocks) const {
     const Partition& partition = buffers_.input.partition;
-    const std::size_t begin = partition.offset(blocks.first);
-    return {begin, partition.offset(blocks.first + blocks.count) - begin};
+    const int first = blocks.buffer == algorithms::Buffer::scratch ? blocks.first % blocks_ : blocks.first;
+    const std::size_t begin = partition.offset(first);
+    return {begin, partition.offset(first + blocks.count) - begin};
   }
+  /// Where byte `offset` of the vector is in the buffer of those blocks.
+  std::byte* address(const algorithms::Blocks& blocks, std::size_t offset) const;
   /// The extent of piece `number` within its unit.
   Range piece(const Phase& phase, std::size_t unit_size, int number) const;
   const std::byte* posted(const transport::Board& board, const Phase& phase, const Source& source) const;
@@ -120,8 +138,13 @@ class BoardCall {
                    std::size_t size) const noexcept;
 
   const algorithms::BoardProgram* program_ = nullptr;
-  std::array<Phase, algorithms::most_board_rounds> phases_{};
+  std::array<Phase, algorithms::most_rounds_by_domains> phases_{};
   int rounds_ = 1;
+  int rounds_ahead_ = 1;
+  int blocks_ = 1;  // of the vector
+  bool by_domains_ = false;
+  std::size_t most_ahead_ = 0;
+  std::byte* scratch_ = nullptr;
   bool uses_rooms_ = false;
   bool may_run_inline_ = false;
   bool streams_ = false;  // the result is written past the caches

@@ -57,7 +57,7 @@ bool BoardCollectives::serves(const Prepared& prepared, Collective collective, s
   const std::size_t least_in_parts_to_lend = least_lent * static_cast<std::size_t>(group_.size());
   if (has_one_reader_of_each_part(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend))
     return false;
-  if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_)) return false;
+  if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_, bytes)) return false;
   return contribution <= limit_ && (prepared.board->is_simple() || bytes <= most_not_simple);
 }
 
@@ -130,10 +130,10 @@ bool BoardCollectives::wait_a_little(const Entry& entry) noexcept {
 }
 
 /// Waits a moment until slower ranks have read what lies where this rank will write.
-bool BoardCollectives::wait_a_little_for_room(std::size_t size) noexcept {
+bool BoardCollectives::wait_a_little_for_room(const BoardCall& call) noexcept {
   ShortWait wait = group_.context().short_wait();
   while (!group_.failing() && wait.again())
-    if (board_->may_begin(size)) return true;
+    if (may_begin_inline(call)) return true;
   return false;
 }
 

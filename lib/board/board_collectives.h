@@ -48,8 +48,7 @@ class BoardCollectives final : public Pollable {
   /// No other call runs, and this one may begin, perhaps after a moment's wait.
   bool is_free_for(const BoardCall& call) noexcept {
     if (!board_ || !queue_.empty() || (call.uses_rooms() && !board_->has_rooms())) return false;
-    const std::size_t size = call.size_of_round(0);
-    return board_->may_begin(size) || wait_a_little_for_room(size);
+    return may_begin_inline(call) || wait_a_little_for_room(call);
   }
   /// Begins a call that may_run_inline() and for which the board is_free_for(): posts this rank's contribution.
   void begin_inline(const Entry& entry) noexcept;
@@ -91,7 +90,10 @@ class BoardCollectives final : public Pollable {
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
   bool wait_a_little(const Entry& entry) noexcept;
-  bool wait_a_little_for_room(std::size_t size) noexcept;
+  bool may_begin_inline(const BoardCall& call) noexcept {
+    return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));
+  }
+  bool wait_a_little_for_room(const BoardCall& call) noexcept;
   bool may_begin(const Entry& entry) noexcept;
   bool heed_abort(int rank) noexcept;
   bool heed_other_call(int rank, const Entry& entry) noexcept;

@@ -54,8 +54,10 @@ Planned Collectives::plan(const Request& request) {
   const std::lock_guard lock{planning_};
   if (auto in_window = plan_in_window(request, wish)) return *in_window;
   const Prepared& prepared = planner_.prepare(wish);
+  // On a board only a fold of all contributions makes an average.
+  const bool sums_partly = prepared.board && prepared.board->by_domains;
   const bool on_board =
-      board_ && !sizes_differ &&
+      board_ && !sizes_differ && !(sums_partly && request.op && request.op->kind() == OpKind::avg) &&
       board_->serves(prepared, request.collective, wish.bytes, one_part ? wish.bytes / ranks : wish.bytes);
   return {prepared, on_board, {}};
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "algorithms/proofs.h"
+#include "lib/board/board_call.h"
 #include "lib/collective/call.h"
 #include "tutti/error.h"
 
@@ -76,6 +77,8 @@ void put_on_board(Prepared& prepared, const Choice& choice) {
     if (auto windows = algorithms::lower_to_windows(made.programs, shape.root); !windows.empty())
       prepared.window = std::move(windows[rank]);
   prepared.board = std::move(made.programs[rank]);
+  if (const std::size_t bytes = BoardCall::scratch_bytes(*prepared.board); bytes > 0)
+    prepared.board_scratch = std::make_shared_for_overwrite<std::byte[]>(bytes);
 }
 
 std::string board_text(const Prepared& prepared) {
@@ -195,7 +198,11 @@ Choice Planner::choose(const Wish& wish) const {
       const Choice choice = algorithms::find(wish.collective, name);
       const bool fits = (wish.equal_parts || !choice.entry->equal_parts) &&
                         (!settings_.deterministic || !is_reduction(wish.collective) || choice.entry->rank_order);
-      if (fits) return choice;
+      if (fits && suits(choice, settings_.ranks)) return choice;
+      if (!optional && fits)
+        throw Error{ErrorCode::unsupported,
+                    fmt::format("{} cannot use the algorithm {} here: its domains have {} ranks, not {}",
+                                tutti::name_of(wish.collective), name, choice.domains.size(), settings_.ranks)};
       if (!optional)
         throw Error{
             ErrorCode::unsupported,
@@ -219,7 +226,8 @@ algorithms::Situation Planner::situation_of(const Wish& wish) const {
           .equal_parts = wish.equal_parts,
           .rank_order = settings_.deterministic && is_reduction(wish.collective),
           .boards = settings_.boards,
-          .ranks_on_each_host = settings_.ranks_on_each_host};
+          .ranks_on_each_host = settings_.ranks_on_each_host,
+          .domains = settings_.domains};
 }
 
 bool Planner::stages(const Wish& wish) const {
@@ -246,7 +254,7 @@ const Prepared* Planner::find_built(const Wish& wish, bool& is_new) {
     return given_.get();
   }
   const Choice choice = algorithms::settled(choose(wish), settings_.ranks, wish.bytes);
-  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
+  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix, choice.domains}];
   is_new = !plan;
   if (is_new) prove(choice, settings_.ranks, wish.root);
   if (is_new) plan = build(choice, wish.root);
@@ -255,16 +263,12 @@ const Prepared* Planner::find_built(const Wish& wish, bool& is_new) {
 
 std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root) const {
   const std::string name = to_string(choice);
-  auto prepared = make_ready(choice.entry->build({.rank = settings_.rank,
-                                                  .ranks = settings_.ranks,
-                                                  .root = root,
-                                                  .pipeline = choice.pipeline,
-                                                  .radix = choice.radix}),
-                             name, algorithm_hash(name));
+  auto prepared = make_ready(choice.entry->build(shape_of(choice, settings_.rank, settings_.ranks, root)), name,
+                             algorithm_hash(name));
   prepared->reads_copied_blocks = reads_copied_blocks(prepared->plan, true);
   if (!settings_.boards) {
     prepared->why_no_board = "has none here";
-  } else if (!choice.entry->mesh) {
+  } else if (!choice.entry->mesh && choice.domains.empty()) {
     prepared->why_no_board = "passes data on from rank to rank";
   } else {
     put_on_board(*prepared, choice);

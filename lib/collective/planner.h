@@ -32,6 +32,7 @@ struct Prepared {
   std::vector<std::uint32_t> waits_for;  ///< per step: those of the plan, plus one for its turn if it has a lane
   std::vector<algorithms::StepId> first;            ///< steps that wait for nothing
   std::optional<algorithms::BoardProgram> board{};  ///< none: the plan runs over links,
+  std::shared_ptr<std::byte[]> board_scratch{};     ///< for the board program; its calls run one at a time
   std::string why_no_board{};  ///< because it "takes more than two rounds"; empty: there is a board program
   std::optional<algorithms::WindowProgram> window{};  ///< given for the algorithm for shared buffers
 };
@@ -44,6 +45,7 @@ class Planner {
     int ranks = 1;
     std::string transport;       ///< as in algorithms::Situation
     int ranks_on_each_host = 0;  ///< the same
+    std::vector<int> domains{};  ///< the same
     bool oversubscribed = false;
     bool boards = true;
     bool deterministic = false;
@@ -89,7 +91,8 @@ class Planner {
   const Prepared* find_built(const Wish& wish, bool& is_new);
   void tell(const Wish& wish, const Prepared& prepared, bool is_new) const;
 
-  using PlanKey = std::tuple<const algorithms::Entry*, int, int, int>;  // entry, root, pipeline, radix
+  using PlanKey =
+      std::tuple<const algorithms::Entry*, int, int, int, std::vector<int>>;  // root, pipeline, radix, domains
 
   Settings settings_;
   std::map<std::string, std::string, std::less<>> default_by_collective_;

@@ -299,7 +299,7 @@ TEST_CASE("every rank ends an all-reduce with the same bits, though the order of
 
 TEST_CASE("in groups, members talk to their leader alone, once each way, and leaders to members and few leaders") {
   for (const Entry& entry : catalogue()) {
-    if (entry.name != "hierarchical") continue;
+    if (entry.name != "hierarchical" || detail::is_rooted(entry.collective)) continue;
     for (const int radix : {2, 3, 8})
       for (int rank = 0; rank < 23; ++rank) {
         CAPTURE(std::string{name_of(entry.collective)});
@@ -337,7 +337,8 @@ TEST_CASE("no rank but a member of a group receives a block of a broadcast or al
           CAPTURE(rank);
           const bool at_root = collective == Collective::broadcast && rank == ranks / 2;
           const int lacking = collective == Collective::all_gather ? ranks - 1 : at_root ? 0 : ranks;
-          const bool is_member = entry.name == "hierarchical" && rank % 2 == 1;  // of a group of two
+          const bool is_member =
+              collective == Collective::all_gather && entry.name == "hierarchical" && rank % 2 == 1;  // of two
           REQUIRE(received == lacking + (is_member ? 1 : 0));
         }
 }

@@ -139,6 +139,36 @@ TEST_CASE(
   CHECK(chosen(TuningTable::builtin(), situation) == "direct");
 }
 
+TEST_CASE("a line for domains holds where ranks are in several, and its algorithm gets them") {
+  const TuningTable table = TuningTable::parse(
+      "all_reduce shm * * hierarchical core-per-rank domains\n"
+      "all_reduce * * * direct",
+      "t");
+  Situation situation = all_reduce_of(4, 4, "shm");
+  CHECK(chosen(table, situation) == "direct");
+  situation.domains = {0, 0, 1, 0};
+  CHECK(chosen(table, situation) == "hierarchical:0-1.3+2");
+  situation.rank_order = true;
+  CHECK(chosen(table, situation) == "direct");
+  situation.rank_order = false;
+  situation.oversubscribed = true;
+  CHECK(chosen(table, situation) == "direct");
+}
+
+TEST_CASE("the built-in table divides tiny calls of many ranks by domains, and others not") {
+  Situation situation{.collective = Collective::broadcast, .ranks = 16, .bytes = 4, .transport = "shm"};
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation.domains = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  for (const Collective collective :
+       {Collective::broadcast, Collective::reduce, Collective::all_reduce, Collective::barrier}) {
+    situation.collective = collective;
+    CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:8+8");
+  }
+  situation.collective = Collective::broadcast;
+  situation.bytes = 64 * 1024;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+}
+
 TEST_CASE("a line for a core per rank holds nowhere else") {
   const TuningTable table = TuningTable::parse("all_reduce * * * direct core-per-rank\nall_reduce * * * chain", "t");
   Situation situation = all_reduce_of(8, 4, "shm");
@@ -187,7 +217,9 @@ TEST_CASE("a wrong line is refused with file, line and what is wrong") {
            {"all_reduce tcp 2-8 *", "expected \"collective transport ranks bytes algorithm\""},
            {"all_reduce tcp 2-8 * ring oversubscribed really", "found 7 words"},
            {"all_reduce tcp 2-8 * ring crowded",
-            "the sixth word can only be \"oversubscribed\" or \"core-per-rank\", not"},
+            "the words at the end can only be \"oversubscribed\" or \"core-per-rank\", and \"domains\", not"},
+           {"all_reduce tcp * * ring domains", "domains need an algorithm that knows them, without a radix"},
+           {"all_reduce tcp * * hierarchical:2 oversubscribed domains", "domains need an algorithm that knows them"},
            {"all_reduce tcp 2-8 * ring core-per-rnk", "Did you mean \"core-per-rank\"?"},
            {"allreduce tcp 2-8 * ring", "Did you mean \"all_reduce\"?"},
            {"all_reduce tpc 2-8 * ring", "Did you mean \"tcp\"?"},

@@ -41,6 +41,18 @@ class Logs(harness.Case):
                         r"\[1\] \d+\.\d{6} TUTTI TRACE all_reduce #1 \(1000 x f32, sum\) with ring on rank 1 of 2 begins\n",
                         r"\[1\] \d+\.\d{6} TUTTI TRACE all_reduce #1 .* ends: \d+ steps, 8000 bytes\n")
 
+    def test_domains_decide_where_a_file_says_who_is_near_whom(self):
+        (self.folder / "topology").write_text("rank 0,2 cache left node 0\nrank 1,3 cache right node 0\n")
+        (self.folder / "table").write_text("all_reduce * * * hierarchical domains\n")
+        exports = [word for pair in ("TUTTI_DEBUG=INFO", "TUTTI_DEBUG_SUBSYS=INIT,TUNE,ALGO",
+                                     f"TUTTI_TOPOLOGY={self.folder}/topology", f"TUTTI_TUNING_FILE={self.folder}/table")
+                   for word in ("-x", pair)]
+        done = tutti("run", "-n", 4, "--label", "never", *exports, harness.JOIN)
+        self.assertEqual((done.code, done.out), (0, "sum 10\n" * 4), done)
+        self.assertSays(done.err, r"\[1\] TUTTI INFO its cores share last-level cache right, on NUMA node 0\n",
+                        r"\[3\] TUTTI INFO all_reduce of 4000 bytes over shm among 4 ranks: hierarchical:0\.2\+1\.3\n",
+                        r"\[3\] TUTTI INFO all_reduce with hierarchical:0\.2\+1\.3: .*; 3 rounds on a board\n")
+
     def test_files_take_it_instead_of_stderr(self):
         done = told(TUTTI_DEBUG="INFO", TUTTI_DEBUG_FILE=f"{self.folder}/%h.%r.log")
         self.assertEqual((done.code, done.err), (0, ""), done)

@@ -250,5 +250,22 @@ TEST_CASE("an algorithm that is no mesh runs over links") {
   });
 }
 
+TEST_CASE("a call by domains runs on a board if it fits into a round and does not average") {
+  const Folder folder;
+  const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
+  run_ranks({.ranks = 3}, [&](Communicator& comm) {
+    const auto is_on_board = [&](std::size_t count, const Op& op, const char* name) {
+      Vector data(count);
+      comm.all_reduce(data, op, {.algorithm = name});
+      return last_was_on_board(folder.name + "/" + std::to_string(comm.rank()));
+    };
+    CHECK(is_on_board(1, sum, "hierarchical:2+1"));
+    CHECK(is_on_board(16'384, sum, "hierarchical:0.2+1"));
+    CHECK_FALSE(is_on_board(16'385, sum, "hierarchical:0.2+1"));
+    CHECK_FALSE(is_on_board(1, avg, "hierarchical:2+1"));
+    CHECK_FALSE(is_on_board(1, sum, "hierarchical:2"));
+  });
+}
+
 }  // namespace
 }  // namespace tutti::testing

@@ -23,6 +23,9 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->checksum = options.checksum;
   context->default_algorithms = options.algorithms;
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  if (!options.tuning.empty())
+    context->tuning =
+        std::make_shared<const algorithms::TuningTable>(algorithms::TuningTable::parse(options.tuning, "the test's"));
   if (!options.plan.empty())
     context->given = std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(options.plan, "the test's"));
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
@@ -32,16 +35,19 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->kernels = &compute::choose_table(options.isa);
   context->copy_policy = options.copy_policy;
   if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;
-  detail::join_ranks(*context, {.rank = rank,
-                                .size = options.ranks,
-                                .store = store,
-                                .shm = options.kind != Kind::tcp,
-                                .tcp = options.kind != Kind::shm,
-                                .inproc = options.kind == Kind::inproc ? hub : nullptr,
-                                .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
-                                .board_limit = options.boards ? ~std::size_t{0} : 0,
-                                .inline_messages = options.boards,
-                                .deadline = detail::Clock::now() + options.timeout});
+  detail::join_ranks(
+      *context, {.rank = rank,
+                 .size = options.ranks,
+                 .store = store,
+                 .shm = options.kind != Kind::tcp,
+                 .tcp = options.kind != Kind::shm,
+                 .inproc = options.kind == Kind::inproc ? hub : nullptr,
+                 .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
+                 .topology = options.topology.empty() ? std::nullopt
+                                                      : std::optional{Topology::parse(options.topology, "the test's")},
+                 .board_limit = options.boards ? ~std::size_t{0} : 0,
+                 .inline_messages = options.boards,
+                 .deadline = detail::Clock::now() + options.timeout});
   return detail::world(std::move(context));
 }
 

@@ -25,6 +25,8 @@ struct WorldOptions {
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string plan = {};        ///< of the test's own, as in a plan file; empty: none
+  std::string topology = {};    ///< as in a file of TUTTI_TOPOLOGY; empty: what the system says
+  std::string tuning = {};      ///< a tuning table; empty: the built-in one
   std::string isa = {};
   std::string inject = {};      ///< as TUTTI_INJECT, without refusals
   bool leave_together = false;  ///< no communicator is closed before every rank has ended `body` or has failed to join

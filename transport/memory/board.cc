@@ -42,8 +42,8 @@ std::size_t Board::capacity(int ranks) {
 }
 
 std::uint64_t Board::large_area_depth(int ranks) {
-  constexpr std::size_t all = 4 * 1024 * 1024, most = 16, least = 4;
-  return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least, most);
+  constexpr std::size_t all = 4 * 1024 * 1024, most = 16;
+  return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least_depth, most);
 }
 
 std::size_t Board::small_area_bytes(int ranks) { return ranks > 2 ? 1024 : 0; }
@@ -83,8 +83,8 @@ std::byte* Board::place(int rank, std::uint64_t round, std::size_t size) const n
 
 /// Looks for the newest round that each rank has begun, beginning with the latest. A rank that keeps up is therefore
 /// checked only once in many rounds.
-bool Board::all_have_read(std::size_t size) noexcept {
-  const std::uint64_t needed = round_ + 2 - depth(size);
+bool Board::all_have_read(std::size_t size, std::uint64_t rounds) noexcept {
+  const std::uint64_t needed = round_ + 1 + rounds - depth(size);
   std::uint64_t all = round_;
   const auto has_begun = [&](int rank, std::uint64_t round) {
     return post(rank, round).round.load(std::memory_order_acquire) >= round;

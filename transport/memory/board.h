@@ -40,6 +40,8 @@ class Board {
  public:
   /// With more ranks, each rank's part of an area would be less than a few cache lines.
   static constexpr int most_ranks = 128;
+  /// At least that many rounds in a row use different areas, however large these are.
+  static constexpr std::uint64_t least_depth = 4;
   /// Bytes that one rank can contribute to a round.
   static std::size_t capacity(int ranks);
   /// Bytes of a small area. Contributions of up to that size may be as many rounds ahead as posts; 0: there are no
@@ -64,8 +66,11 @@ class Board {
 
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
-  /// All ranks have finished reading the memory that the next round's `size` bytes and their post will overwrite.
-  bool may_begin(std::size_t size) noexcept { return all_begun_ + depth(size) > round_ + 1 || all_have_read(size); }
+  /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
+  /// `rounds`: at most least_depth.
+  bool may_begin(std::size_t size, std::uint64_t rounds = 1) noexcept {
+    return all_begun_ + depth(size) > round_ + rounds || all_have_read(size, rounds);
+  }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
   std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, `before` its previous call, and
@@ -143,7 +148,7 @@ class Board {
   std::uint64_t depth(std::size_t size) const noexcept {
     return size > std::max(post_bytes, small_area_bytes_) ? large_area_depth_ : board_depth;
   }
-  bool all_have_read(std::size_t size) noexcept;
+  bool all_have_read(std::size_t size, std::uint64_t rounds) noexcept;
   void before_alarms() noexcept;
   template <class Look>
   auto find(int rank, std::uint64_t round, const Look& look) const noexcept;

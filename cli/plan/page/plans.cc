@@ -45,7 +45,7 @@ void PagePlans::add(Collective collective, const algorithms::Choice& choice, int
 }
 
 void PagePlans::add_one(Collective collective, const algorithms::Choice& choice, int ranks, int root) {
-  const View view = make_view(collective, choice, {0, ranks, root, choice.pipeline, choice.radix});
+  const View view = make_view(collective, choice, algorithms::shape_of(choice, 0, ranks, root));
   if (!view.complete() || !view.verdict.ok())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("plan: {} over {} ranks is wrong, or too large to be checked, and is not shown as a page",

@@ -41,7 +41,7 @@ void check_step(const PageStart& start) {
   std::size_t most = 0;
   for (const Choice& choice : start.choices) {
     const Choice fits = settled(choice, start.ranks, start.model.bytes);
-    const View view = make_view(start.collective, fits, {0, start.ranks, start.root, fits.pipeline, fits.radix});
+    const View view = make_view(start.collective, fits, algorithms::shape_of(fits, 0, start.ranks, start.root));
     most = std::max(most, make_replays(view, start.model).frames.size());
   }
   if (most > 0 && static_cast<std::size_t>(start.step) >= most)
