@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
 #include "cli/measure/call.h"
+#include "cli/plan/choice.h"
 #include "cli/plan/frames.h"
 #include "cli/plan/interchange/import.h"
 #include "cli/plan/interchange/options.h"
@@ -32,7 +31,6 @@
 #include "cli/plan/streams.h"
 #include "cli/plan/svg/svg.h"
 #include "cli/plan/view.h"
-#include "lib/base/environment.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
@@ -69,6 +67,7 @@ struct Options {
   std::string rank;
   std::string bytes = "1M";
   std::string transport = "tcp";
+  std::string topology;
   std::string svg;
   std::string import;
   std::string on;
@@ -113,6 +112,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--bandwidth", options.bandwidth, "GB/s of a rank in each direction")->capture_default_str();
   app.add_option("--transport", options.transport, "Transport to look up in the tuning table: shm, tcp or inproc")
       ->capture_default_str();
+  app.add_option("--topology", options.topology,
+                 "Where the ranks are, in a file as for TUTTI_TOPOLOGY: for the tuning table, and for hierarchical");
   app.add_flag("--check", options.check, "Prove the plans of all ranks; exit code 1 if they are wrong");
   app.add_flag("--explain", options.explain, "Explain the choice of the algorithm, with the costs of the others");
   app.add_flag("--list", options.list, "List all algorithms, or those of COLLECTIVE");
@@ -120,7 +121,7 @@ void declare(CLI::App& app, Options& options) {
                  "Draw it to this file: one step (--step), the times, and the contents of each rank");
   app.add_option("--import", options.import,
                  "Take the plan from this file, proved first: a file of plans (--save), or a program of MSCCL (XML)")
-      ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--explain", "--list");
+      ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--topology", "--explain", "--list");
   app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
   app.add_option("--goal", options.outputs.goal, "Write it as a GOAL schedule for LogGOPSim");
   app.add_option("--goal-calc", options.outputs.calc_per_byte, "... in which a byte that is reduced takes that many ns")
@@ -188,19 +189,11 @@ void check_options(const Options& options) {
                       did_you_mean(options.transport, transports)));
 }
 
-/// The table that tutti::connect() would use.
-Choice ask_table(const algorithms::Situation& situation, std::string& why) {
-  const std::string path = variable("TUTTI_TUNING_FILE").value_or("");
-  if (path.empty()) return algorithms::TuningTable::builtin().select(situation, &why);
-  std::ifstream file{path};
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf())) wrong(fmt::format("cannot read the tuning table {}", path));
-  return algorithms::TuningTable::parse(text.str(), path).select(situation, &why);
-}
-
 /// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and the same rules apply.
 Choice choose(const Options& options, Collective collective, std::string& why) {
   Choice chosen;
+  std::vector<int> domains;
+  if (!options.topology.empty()) domains = read_domains(options.topology, options.ranks);
   const int hosts = options.hosts.value_or(1);
   const int on_each = hosts > 1 ? options.ranks / hosts : 0;
   if (options.algorithm.empty())
@@ -208,10 +201,13 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
                         .ranks = options.ranks,
                         .bytes = size_of_text(options.bytes),
                         .transport = on_each > 1 ? "hosts" : options.transport,
-                        .ranks_on_each_host = on_each},
+                        .ranks_on_each_host = on_each,
+                        .domains = domains},
                        why);
   else
     chosen = algorithms::find(collective, options.algorithm);
+  const bool radix_given = options.radix != 0 || options.algorithm.find(':') != std::string::npos;
+  if (chosen.entry->has_domains && !radix_given && !options.algorithm.empty()) chosen.domains = domains;
   if (options.radix == 0 && options.pipeline == 0) return chosen;
   std::string name{chosen.entry->name};
   if (options.radix != 0 || chosen.entry->has_radix)
@@ -324,7 +320,7 @@ View view_of_choice(const Options& options, std::size_t bytes, std::string& why)
   check_root(options);
   const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
   return make_view(collective, choice,
-                   {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
+                   algorithms::shape_of(choice, rank_in_front(options), options.ranks, options.root));
 }
 
 int show_page(const Options& options, const CLI::App& app) {

@@ -61,6 +61,24 @@ class Show(Case):
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, r"--hosts takes a number that divides the number of ranks \(-n 8\), not [03]")
 
+    def test_a_topology_gives_domains_to_the_table_and_to_hierarchical(self):
+        topology = self.folder / "topology"
+        topology.write_text("rank 0-7 cache left\nrank 8-14 cache right\nrank 15 cache left\n")
+        tiny = ("-n", "16", "--bytes", "4", "--transport", "shm")
+        self.assertSays(plan("broadcast", *tiny).out, "^broadcast by direct over 16 ranks")
+        self.assertSays(plan("broadcast", *tiny, "--topology", topology, "--check").out,
+                        r"^broadcast by hierarchical:0-7\.15\+8-14 over 16 ranks", "Proved for all 16 ranks")
+        named = plan("all_reduce", "--algo", "hierarchical", "-n", "16", "--topology", topology)
+        self.assertSays(named.out, r"^all_reduce by hierarchical:0-7\.15\+8-14 over 16 ranks")
+        self.assertEqual(plan("all_reduce", "--algo", "hierarchical:0-7.15+8-14", "-n", "16").out, named.out)
+        for ranks, why in ((8, "divides 8 ranks into no domains"), (17, "divides 17 ranks into no domains")):
+            self.assertSays(plan("barrier", "-n", ranks, "--topology", topology).err, why)
+        topology.write_text("rank 0 cache left\nrank 0 cache right\n")
+        self.assertSays(plan("barrier", "--topology", topology).err,
+                        "topology:2: rank 0 has a place already, on a line before")
+        self.assertSays(plan("barrier", "--algo", "hierarchical:3+1", "-n", "5").err,
+                        r'"hierarchical:3\+1" has domains of 4 ranks, and there are 5')
+
     def test_names_and_sizes_are_those_of_bench(self):
         for alias, name in (("allreduce", "all_reduce"), ("bcast", "broadcast"), ("alltoall", "all_to_all")):
             self.assertSays(plan(alias, "-n", "2").out, rf"^{name} by ")

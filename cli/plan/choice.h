@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/select.h"
+
+namespace tutti::cli {
+
+/// The choice of the table that tutti::connect() would use. `why` gets a sentence.
+algorithms::Choice ask_table(const algorithms::Situation& situation, std::string& why);
+
+/// The domains of that many ranks, by the lines for ranks of a file such as TUTTI_TOPOLOGY names. Throws
+/// Error{invalid_argument} if they are in one domain, or in none.
+std::vector<int> read_domains(const std::string& path, int ranks);
+
+}  // namespace tutti::cli
