@@ -44,6 +44,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
+    call.most_ahead_ = call.size_of_round(0);
     call.may_run_inline_ = call.part_bytes_ <= most_inline;
     return call;
   }

@@ -29,10 +29,10 @@ struct Peer {
   std::string host;
   std::string process;  ///< "pid 1234"
   bool same_host = false;
-  int first_on_host = 0;                      ///< the lowest rank of the job on its host
-  Place place;                                ///< of its cores; of interest on this rank's host
   bool traces = false;                        ///< it records a trace
   transport::Transport* transport = nullptr;  ///< null for this rank
+  Place place = {};                           ///< of its cores; of interest on this rank's host
+  int first_on_host = 0;                      ///< the lowest rank of the job on its host
 };
 
 /// What all communicators of a rank share: the engine, the way to each peer, the settings.
