@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/domains.h"
 #include "lib/base/collective_traits.h"
 #include "lib/compute/kernels.h"
 #include "tests/matrix/cells.h"
@@ -38,7 +39,8 @@ struct Tally {
 std::vector<std::size_t> awkward_counts(std::size_t n) { return {0, 1, n - 1, n, n + 1, 3 * n + 2, 129}; }
 
 template <class T>
-void run_type(Communicator& comm, const algorithms::Entry& entry, Lot& lot, Tally& tally) {
+void run_type(Communicator& comm, const algorithms::Entry& entry, const std::string& algorithm, Lot& lot,
+              Tally& tally) {
   constexpr DataType type = data_type_of<T>;
   const detail::CollectiveTraits& traits = detail::traits_of(entry.collective);
   Cells<T> cells{comm};
@@ -54,7 +56,7 @@ void run_type(Communicator& comm, const algorithms::Entry& entry, Lot& lot, Tall
           if (variable && in_place && traits.exchanges()) continue;
           if (!lot.draws()) continue;
           const Cell cell{.collective = entry.collective,
-                          .algorithm = std::string(entry.name),
+                          .algorithm = algorithm,
                           .op = op,
                           .count = count,
                           .in_place = in_place,
@@ -70,19 +72,32 @@ void run_type(Communicator& comm, const algorithms::Entry& entry, Lot& lot, Tall
 }
 
 template <class... Types>
-void run_types(Communicator& comm, const algorithms::Entry& entry, Lot& lot, Tally& tally) {
-  (run_type<Types>(comm, entry, lot, tally), ...);
+void run_types(Communicator& comm, const algorithms::Entry& entry, const std::string& algorithm, Lot& lot,
+               Tally& tally) {
+  (run_type<Types>(comm, entry, algorithm, lot, tally), ...);
+}
+
+/// The names by which an entry is run: also with domains that are uneven and no neighbours, if it knows domains.
+std::vector<std::string> names_of(const algorithms::Entry& entry, int ranks) {
+  std::vector<std::string> names{std::string{entry.name}};
+  if (!entry.has_domains || ranks < 3) return names;
+  std::vector<int> domains;
+  for (int rank = 0; rank < ranks; ++rank) domains.push_back(rank % 3 == 1 ? 1 : 0);
+  names.push_back(names.front() + ":" + algorithms::domains_text(domains));
+  return names;
 }
 
 void run_all(Communicator& comm, Tally& tally) {
   Lot lot{5, 4};  // the same on each rank
   for (const algorithms::Entry& entry : algorithms::catalogue()) {
-    if (only_a_sanitized_sample()) {
-      run_types<std::int32_t, float, bf16, std::complex<double>>(comm, entry, lot, tally);
-    } else {
-      run_types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
-                std::uint64_t, bool, f16, bf16, float, double, std::complex<float>, std::complex<double>>(comm, entry,
-                                                                                                          lot, tally);
+    for (const std::string& name : names_of(entry, comm.size())) {
+      if (only_a_sanitized_sample()) {
+        run_types<std::int32_t, float, bf16, std::complex<double>>(comm, entry, name, lot, tally);
+      } else {
+        run_types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
+                  std::uint64_t, bool, f16, bf16, float, double, std::complex<float>, std::complex<double>>(
+            comm, entry, name, lot, tally);
+      }
     }
   }
 }
