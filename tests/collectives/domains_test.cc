@@ -74,16 +74,17 @@ struct Division {
 
 TEST_CASE("calls by domains have the same bits on a board as over links") {
   for (const Kind kind : {Kind::inproc, Kind::shm})
-    for (const auto& [ranks, domains] :
+    for (const Division& division :
          {Division{4, "3+1"}, {4, "0.2+1.3"}, {5, "1+2+2"}, {6, "0.5+1.4+2.3"}, {7, "0-1.6+2+3.5+4"}})
       for (const std::size_t count :
            {std::size_t{0}, std::size_t{1}, std::size_t{300}, std::size_t{5000}, std::size_t{40000}}) {
         CAPTURE(std::string{name_of(kind)});
-        CAPTURE(std::string{domains});
+        CAPTURE(std::string{division.domains});
         CAPTURE(count);
-        const std::string algorithm = std::string{"hierarchical:"} + domains;
-        const auto on_board = results_of_all({.ranks = ranks, .kind = kind}, algorithm, count);
-        const auto on_links = results_of_all({.ranks = ranks, .kind = kind, .boards = false}, algorithm, count);
+        const std::string algorithm = std::string{"hierarchical:"} + division.domains;
+        const auto on_board = results_of_all({.ranks = division.ranks, .kind = kind}, algorithm, count);
+        const auto on_links =
+            results_of_all({.ranks = division.ranks, .kind = kind, .boards = false}, algorithm, count);
         CHECK(same_bits(on_board, on_links));
       }
 }
