@@ -15,6 +15,13 @@ algorithms::Choice ask_table(const algorithms::Situation& situation, std::string
   return algorithms::TuningTable::parse(read_input("plan", path), path).select(situation, &why);
 }
 
+algorithms::Choice with_parameters(const algorithms::Choice& choice, int radix, int pipeline) {
+  std::string name{choice.entry->name};
+  if (radix != 0 || choice.entry->has_radix) name += fmt::format(":{}", radix != 0 ? radix : choice.radix);
+  if (pipeline != 0 || choice.pipeline != 1) name += fmt::format("*{}", pipeline != 0 ? pipeline : choice.pipeline);
+  return algorithms::find(choice.entry->collective, name);
+}
+
 std::vector<int> read_domains(const std::string& path, int ranks) {
   std::vector<int> domains = domains_of(Topology::parse(read_input("plan", path), path).places_of(ranks));
   if (!domains.empty()) return domains;

@@ -189,7 +189,6 @@ void check_options(const Options& options) {
                       did_you_mean(options.transport, transports)));
 }
 
-/// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and the same rules apply.
 Choice choose(const Options& options, Collective collective, std::string& why) {
   Choice chosen;
   std::vector<int> domains;
@@ -209,14 +208,8 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   const bool radix_given = options.radix != 0 || options.algorithm.find(':') != std::string::npos;
   if (chosen.entry->has_domains && !radix_given && !options.algorithm.empty()) chosen.domains = domains;
   if (options.radix == 0 && options.pipeline == 0) return chosen;
-  std::string name{chosen.entry->name};
-  if (options.radix != 0 || chosen.entry->has_radix)
-    name += fmt::format(":{}", options.radix != 0 ? options.radix : chosen.radix);
-  if (options.pipeline == 0 && chosen.message != 0)
-    chosen = settled(chosen, options.ranks, size_of_text(options.bytes));
-  if (options.pipeline != 0 || chosen.pipeline != 1)
-    name += fmt::format("*{}", options.pipeline != 0 ? options.pipeline : chosen.pipeline);
-  return algorithms::find(collective, name);
+  if (options.pipeline == 0) chosen = settled(chosen, options.ranks, size_of_text(options.bytes));
+  return with_parameters(chosen, options.radix, options.pipeline);
 }
 
 int rank_in_front(const Options& options) {
