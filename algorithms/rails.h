@@ -8,7 +8,7 @@
 #include "algorithms/partition.h"
 #include "algorithms/plan.h"
 
-// The four exchanges of rails.cc, and who serves what there.
+// The four exchanges of rails.cc, and the parts that each rank serves there.
 
 namespace tutti::algorithms::rails {
 
@@ -45,7 +45,7 @@ class Grid {
   int hosts_;
 };
 
-/// Who owns which part: rank q part q.
+/// Rank q owns part q.
 struct ByRank {
   const Grid& grid;
   int part(int host, int rail) const { return grid.first_of(host) + rail; }
@@ -58,7 +58,7 @@ struct ByRank {
   }
 };
 
-/// The same where parts may be dealt out at will: those of a rail are neighbours.
+/// For parts that may be dealt out at will: those of a rail are neighbours.
 struct ByRail {
   const Grid& grid;
   int first_of(int rail) const {

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <optional>
 
 #include "lib/base/collective_traits.h"
 #include "lib/base/suggest.h"
@@ -189,11 +190,12 @@ TuningTable TuningTable::parse(std::string_view text, std::string_view file_name
   return table;
 }
 
-Choice TuningTable::select(const Situation& situation, std::string* why) const {
+std::optional<Choice> TuningTable::find_line(const Situation& situation, std::string* why) const {
   for (const Row& row : rows_)
     if (row.serves(situation)) {
       Choice choice = row.choice;
-      if (situation.ranks_on_each_host > 1 && choice.entry->has_radix && !row.gives_radix)
+      const bool is_of_hosts = row.transport == "hosts" || row.transport == "cuda_hosts";
+      if (is_of_hosts && situation.ranks_on_each_host > 1 && choice.entry->has_radix && !row.gives_radix)
         choice.radix = situation.ranks_on_each_host;
       if (row.by_domains) choice.domains = situation.domains;
       if (why != nullptr)
@@ -201,7 +203,17 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
                ": " + row.text;
       return choice;
     }
+  return std::nullopt;
+}
+
+Choice TuningTable::select(const Situation& situation, std::string* why) const {
+  if (const std::optional<Choice> choice = find_line(situation, why)) return *choice;
   if (this != &builtin()) {
+    // Somebody has measured those, here.
+    Situation over_tcp = situation;
+    over_tcp.transport = "tcp";
+    if (situation.transport == "hosts")
+      if (const std::optional<Choice> choice = find_line(over_tcp, why)) return *choice;
     const Choice choice = builtin().select(situation, why);
     if (why != nullptr) *why += "; no line of " + file_name_ + " matches this call";
     return choice;

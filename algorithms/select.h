@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,7 @@ struct Situation {
   int ranks = 1;
   std::size_t bytes = 0;  ///< of the larger of one rank's input and output
   /// "shm", "tcp", "inproc". "hosts": several hosts with as many neighbouring ranks on each, and more than one; other
-  /// ranks of several hosts have "tcp". Of GPUs: "cuda_ipc", slots in memory of GPUs on one host; "cuda_peers", where
+  /// ranks of several hosts have "tcp". GPUs have "cuda_ipc", slots in memory of GPUs on one host; "cuda_peers", where
   /// each rank has a GPU of its own and kernels use the memory of others; "cuda_leader", the same where ranks share
   /// GPUs; "cuda_hosts", several hosts.
   std::string_view transport{};
@@ -35,10 +36,10 @@ struct Situation {
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
 /// G. A sixth word restricts the line to jobs in which some host has more ranks than cores (`oversubscribed`), or to
 /// jobs without such a host (`core-per-rank`). The word `domains` at the end restricts it to ranks of one host that are
-/// in several domains of caches or memory, and its algorithm gets those. Where plans should look at hosts, an algorithm
-/// that has a radix, which the line does not give, gets the number of ranks on each. For kinds of GPUs the word
-/// `staged` may stand in place of an algorithm: such calls go through the host, where a line for the host's transport
-/// decides.
+/// in several domains of caches or memory, and its algorithm gets those. In lines for `hosts` and `cuda_hosts` an
+/// algorithm that has a radix, which the line does not give, gets the number of ranks on each. For kinds of GPUs the
+/// word `staged` may stand in place of an algorithm: such calls go through the host, where a line for the host's
+/// transport decides.
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
@@ -73,6 +74,8 @@ class TuningTable {
     /// It covers the situation, and its algorithm serves it.
     bool serves(const Situation& situation) const;
   };
+  /// The choice of the first line that serves.
+  std::optional<Choice> find_line(const Situation& situation, std::string* why) const;
   static Row parse_row(std::vector<std::string_view> words, int line);
   static Crowd crowd_in(std::string_view word);
 

@@ -16,10 +16,11 @@ constexpr const char* slices[] = {"/64K", "/512K"};
 
 std::vector<std::string> candidates(const algorithms::Entry& entry, const Network& network) {
   std::string name{entry.name};
-  // The radix of trees of chains, and of groups, is the number of ranks per host.
-  if (entry.has_radix) name += fmt::format(":{}", entry.name == "tree_of_chains" ? std::max(2, network.host) : 2);
+  // The radix of trees of chains, of rails and of groups is the number of ranks per host.
+  const bool is_of_hosts = entry.name == "tree_of_chains" || entry.name == "rails";
+  if (entry.has_radix) name += fmt::format(":{}", is_of_hosts ? std::max(2, network.host) : 2);
   std::vector<std::string> names{name};
-  if (entry.has_radix && entry.name != "tree_of_chains") names.push_back(std::string{entry.name} + ":4");
+  if (entry.has_radix && !is_of_hosts) names.push_back(std::string{entry.name} + ":4");
   if (entry.name == "hierarchical" && network.host > 4) names.push_back(fmt::format("hierarchical:{}", network.host));
   if (entry.has_pipeline)
     for (const char* slice : slices) names.push_back(name + slice);
@@ -65,6 +66,12 @@ Regret regret(SimulatedCall simulated, const NetworkFile& file) {
   return one;
 }
 
+/// As in algorithms::Situation.
+int ranks_on_each_host(const NetworkFile& file, int ranks) {
+  const int host = file.for_algorithm("ring").host;
+  return host > 1 && host < ranks && ranks % host == 0 ? host : 0;
+}
+
 }  // namespace
 
 std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
@@ -72,8 +79,12 @@ std::vector<Regret> regret(const algorithms::TuningTable& table, Collective coll
   std::vector<SimulatedCall> tasks;
   for (const int n : ranks)
     for (const std::size_t bytes : sizes) {
-      const algorithms::Choice chosen =
-          table.select({.collective = collective, .ranks = n, .bytes = bytes, .transport = "tcp"});
+      const int on_each = ranks_on_each_host(file, n);
+      const algorithms::Choice chosen = table.select({.collective = collective,
+                                                      .ranks = n,
+                                                      .bytes = bytes,
+                                                      .transport = on_each > 1 ? "hosts" : "tcp",
+                                                      .ranks_on_each_host = on_each});
       tasks.push_back({collective, settled(chosen, n, bytes), n, 0, bytes});
     }
   std::vector<Regret> found(tasks.size());

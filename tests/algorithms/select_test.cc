@@ -103,13 +103,29 @@ TEST_CASE("between hosts with several ranks each, what crosses counts") {
   situation.collective = Collective::broadcast;
   CHECK(chosen(TuningTable::builtin(), situation) == "chain/64K");
   situation.bytes = 64;
-  CHECK(chosen(TuningTable::builtin(), situation) == "tree:4");
-  // Sums in rank order, and more ranks than rails are for: as everywhere.
+  CHECK(chosen(TuningTable::builtin(), situation) == "tree:2");
+  // Sums in rank order, and more ranks than these lines are for: as everywhere, hosts are no radix there.
   situation = all_reduce_of(1 << 20, 8, "hosts");
   situation.rank_order = true;
   CHECK(chosen(TuningTable::builtin(), situation) == "direct_two_shot");
-  CHECK(chosen(TuningTable::builtin(), all_reduce_of(1 << 20, 128, "hosts")) ==
-        chosen(TuningTable::builtin(), all_reduce_of(1 << 20, 128, "tcp")));
+  for (const Collective collective : {Collective::all_reduce, Collective::broadcast, Collective::gather})
+    for (const std::size_t bytes : {std::size_t{64}, std::size_t{32} << 10}) {
+      Situation many{.collective = collective, .ranks = 128, .bytes = bytes, .transport = "hosts"};
+      many.ranks_on_each_host = 64;
+      CHECK(chosen(TuningTable::builtin(), many) ==
+            chosen(TuningTable::builtin(), {.collective = collective, .ranks = 128, .bytes = bytes, .transport = "x"}));
+    }
+}
+
+TEST_CASE("lines for tcp in a table of one's own hold for several hosts, too, unless it has lines for those") {
+  Situation situation = all_reduce_of(1 << 20, 8, "hosts");
+  situation.ranks_on_each_host = 4;
+  CHECK(chosen(TuningTable::parse("all_reduce tcp * * chain", "t"), situation) == "chain");
+  CHECK(chosen(TuningTable::parse("all_reduce tcp * * chain\nall_reduce hosts * 1M- ring", "t"), situation) == "ring");
+  CHECK(chosen(TuningTable::parse("all_reduce shm * * chain", "t"), situation) == "rails:4/1M");
+  std::string why;
+  TuningTable::parse("all_reduce tcp * * chain", "t").select(situation, &why);
+  CHECK(contains(why, "chain, by t:1"));
 }
 
 TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
