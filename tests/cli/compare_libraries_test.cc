@@ -287,8 +287,8 @@ TEST_CASE("on several hosts each library starts as many ranks on each, and from 
   const auto settings = versus::settings_of("openmpi5", line, /*cores=*/2, places);
   CHECK(settings.size() == 3);
   for (const versus::Setting& setting : settings) {
-    const std::vector<std::string> begin{"nsenter", "--net=/run/netns/host0", "/peers/openmpi5/bin/mpirun", "--host",
-                                         "10.77.0.1:2,10.77.0.2:2,10.77.0.3:2"};
+    const std::vector<std::string> begin{
+        "/on-hosts", "exec", "0", "/peers/openmpi5/bin/mpirun", "--host", "10.77.0.1:2,10.77.0.2:2,10.77.0.3:2"};
     REQUIRE(setting.launcher.size() > begin.size());
     CHECK(std::equal(begin.begin(), begin.end(), setting.launcher.begin()));
   }

@@ -76,7 +76,7 @@ class Hosts(Case):
 class Compared(Stage):
     def test_libraries_are_compared_across_hosts(self):
         shutil.copy(ROOT / "cli/bench/compare_libraries/rivals/on_hosts", self.folder / "tutti-on-hosts")
-        where = f"echo $WORLD_SIZE $LOCAL_WORLD_SIZE $(ip -o -4 address show dev wire0) >>{self.folder}/NAME-seen"
+        where = f"echo $(hostname) $WORLD_SIZE $LOCAL_WORLD_SIZE $(ip -o -4 address show dev wire0) >>{self.folder}/NAME-seen"
         for name in ("self", "gloo"):
             self.side(name, before=where.replace("NAME", name))
         done = hosts(2, "--once", harness.PROGRAM, "bench", "all_reduce", "--transport", "hosts:2", "-g", "4", "-b", "64",
@@ -87,7 +87,7 @@ class Compared(Stage):
         self.assertEqual({row["side"] for row in self.rows()}, {"tutti", "gloo"})
         for name in ("self", "gloo"):
             for line in (self.folder / f"{name}-seen").read_text().splitlines():
-                self.assertSays(line, r"^4 2 .* inet 10.77.0.1/24 ")
+                self.assertSays(line, r"^host0 4 2 .* inet 10.77.0.1/24 ")
 
 
 if __name__ == "__main__":

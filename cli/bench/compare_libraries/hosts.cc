@@ -46,8 +46,9 @@ std::vector<std::string> mpirun_on_hosts(const Line& line, const std::string& la
   std::string list;
   for (int host = 0; host < hosts; ++host)
     list += fmt::format("{}10.77.0.{}:{}", host == 0 ? "" : ",", host + 1, line.ranks / hosts);
-  return {"nsenter",
-          "--net=" + network_of(0),
+  return {places.on_hosts,
+          "exec",
+          "0",
           launcher,
           "--host",
           list,
