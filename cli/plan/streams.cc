@@ -7,6 +7,7 @@
 
 #include "algorithms/stream_tasks.h"
 #include "cli/base/text.h"
+#include "lib/api/gpu_facts.h"
 #include "lib/api/runners.h"
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
@@ -127,9 +128,9 @@ GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
   GpuStreams streams{
       {wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, wish.gpus, {}};
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
-  const detail::Runners runners{.mode = detail::GpuMode::automatic, .own_gpus = wish.gpus == ranks};
+  const detail::Runners runners{.mode = detail::wanted_mode()};
   const algorithms::TaskStages stages{.reduces = detail::traits_of(view.collective).reduces(),
-                                      .in_kernels = runners.meet_in_kernels(wish.bytes)};
+                                      .in_kernels = wish.gpus == ranks && runners.meet_in_kernels()};
   for (const int rank : wish.ranks) {
     const algorithms::StreamTasks program{rank, programs, sizes, stages, 0, streams.slots.count};
     algorithms::StreamCounters counters{ranks};

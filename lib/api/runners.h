@@ -26,20 +26,19 @@ struct Runners {
   std::vector<int> by_rank{};  ///< the rank that does its tasks; empty: ranks do not use each other's memory
   bool alone = false;          ///< ranks share GPUs, and all calls without tasks are staged by the host
   GpuMode mode = GpuMode::streams;
-  bool own_gpus = false;  ///< each rank has a GPU that no other rank of the job needs
 
   /// What the tuning table calls this.
   std::string_view transport() const;
   /// What TUTTI_GPU_MODE names for calls that name no algorithm. Empty: the tuning table decides.
   std::string_view algorithm(Collective collective) const;
-  /// Whether the kernels of such a call signal and wait themselves.
-  bool meet_in_kernels(std::size_t bytes) const;
+  /// Whether the kernels of a call signal and wait themselves.
+  bool meet_in_kernels() const;
   /// Whether a call is worth copies by each rank, since its buffers are in no windows.
   bool copies(std::size_t bytes) const;
 };
 
-/// `gpus`: by rank, the first rank on its GPU. `are_all`: these are all ranks of the job on their host.
-Runners runners_for(GpuMode mode, const std::vector<int>& gpus, bool are_all);
+/// `gpus`: by rank, the first rank on its GPU.
+Runners runners_for(GpuMode mode, const std::vector<int>& gpus);
 /// For the log, behind what is said of links.
 std::string to_string(const Runners& runners);
 

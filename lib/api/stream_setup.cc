@@ -65,8 +65,7 @@ class SetUp {
   }
 
   std::unique_ptr<StreamCalls> connect(const GpusOfRanks& gpus, GpuMode mode, int host) {
-    if (gpus.are_on_one_host())
-      runners_ = runners_for(mode, gpus.first_on_gpu(), comm_.size() == group_.context().local_size);
+    if (gpus.are_on_one_host()) runners_ = runners_for(mode, gpus.first_on_gpu());
     reduces_ = gpus.have_kernels();
     form_ = {comm_.size(), gpus.slot_bytes(), slots, gpus.ranks_of_host(host),
              runners_.by_rank.empty() ? 0 : staging_slots * gpus.slot_bytes()};

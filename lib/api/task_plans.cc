@@ -26,10 +26,6 @@ namespace {
 /// 4 ranks that take turns took 0.6 ms, and an all_reduce of 4 MiB through the host 1.7 ms, of 256 KiB 0.2 ms.
 constexpr std::size_t least_by_copies = std::size_t{4} << 20;
 
-/// Up to that size kernels signal and wait themselves, where nobody says how calls run: those that have a thread for
-/// each vector, so that they leave most of the GPU to the program while they wait.
-constexpr std::size_t most_in_kernels = std::size_t{256} << 10;
-
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
@@ -56,15 +52,12 @@ GpuMode agreed_mode(const std::vector<GpuMode>& all) {
   return all[first];
 }
 
-/// A kernel that waits keeps its GPU, which no rank elsewhere in the job may need meanwhile. In a part of the job only
-/// the program knows that.
-Runners runners_for(GpuMode mode, const std::vector<int>& gpus, bool are_all) {
+Runners runners_for(GpuMode mode, const std::vector<int>& gpus) {
   Runners made{.mode = mode};
   if (mode == GpuMode::streams || mode == GpuMode::staged || std::cmp_greater(gpus.size(), most_sharing)) return made;
   std::vector<int> own(gpus.size());
   std::iota(own.begin(), own.end(), 0);
   made.alone = gpus != own;
-  made.own_gpus = !made.alone && (are_all || mode == GpuMode::kernel);
   made.by_rank = mode == GpuMode::one_shot || mode == GpuMode::two_shot ? own : gpus;
   return made;
 }
@@ -83,9 +76,10 @@ bool Runners::copies(std::size_t bytes) const {
   return mode != GpuMode::automatic || !alone || bytes >= least_by_copies;
 }
 
-bool Runners::meet_in_kernels(std::size_t bytes) const {
-  return own_gpus && (mode == GpuMode::kernel || (mode == GpuMode::automatic && bytes <= most_in_kernels));
-}
+/// A kernel that waits keeps its GPU, which no rank elsewhere in the job may need meanwhile: only the program knows
+/// that. The trial of the links does not try it either, and a kernel that could not reach the words would wait until
+/// the deadline.
+bool Runners::meet_in_kernels() const { return mode == GpuMode::kernel; }
 
 std::string to_string(const Runners& runners) {
   if (runners.by_rank.empty()) return {};
@@ -93,8 +87,7 @@ std::string to_string(const Runners& runners) {
   const bool are_led = leaders.size() < runners.by_rank.size();
   return std::string{", or by kernels that use the memory of all ranks"} +
          (are_led ? ", one rank's on each GPU; all other calls are staged" : "") +
-         (runners.meet_in_kernels(0) ? ", and wait for each other" : "") +
-         (runners.meet_in_kernels(0) && !runners.meet_in_kernels(most_in_kernels + 1) ? " in small calls" : "");
+         (runners.meet_in_kernels() ? ", and wait for each other" : "");
 }
 
 TaskPlans::TaskPlans(Group& group, Planner& planner, Runners runners)
@@ -147,7 +140,7 @@ std::optional<TaskPlans::Planned> TaskPlans::plan(const Request& request) {
   const bool copies = planned.copies_first || (any.shares_input && !planned.location.input) ||
                       (any.shares_output && !planned.location.output);
   if (copies && !runners_.copies(wish.bytes)) return std::nullopt;
-  planned.in_kernels = runners_.meet_in_kernels(wish.bytes);
+  planned.in_kernels = runners_.meet_in_kernels();
   return planned;
 }
 

@@ -196,8 +196,8 @@ constexpr std::array table{
             "How collectives on device memory run: staged by pinned memory of the host; on the GPUs' streams, over "
             "links of device memory; or in the memory of other ranks. There one rank's kernels serve all that share "
             "its GPU (leader), or each rank has its own (one-shot; in two-shot each sums a part of an all_reduce). "
-            "In kernel these kernels also wait for each other, which takes a GPU for each rank. auto chooses by GPUs, "
-            "sizes and where the buffers lie.",
+            "In kernel these kernels also wait for each other, which takes a GPU for each rank, and which only this "
+            "setting does. auto chooses by GPUs, sizes and where the buffers lie.",
         .words = gpu_modes},
     Variable{.name = "TUTTI_GPU_SLOT_BYTES",
              .kind = Kind::number,
