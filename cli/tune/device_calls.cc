@@ -3,28 +3,21 @@
 
 #include <fmt/core.h>
 
-#include <cstdlib>
 #include <string_view>
 
 #include "algorithms/select.h"
 #include "cli/base/perform.h"
 #include "cli/tune/calls.h"
 #include "cli/tune/gpus.h"
+#include "lib/api/communicator_state.h"
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/memory.h"
+#include "lib/base/internals.h"
 #include "tutti/error.h"
 #include "tutti/gpu_memory.h"
 
 namespace tutti::cli::tune {
 namespace {
-
-constexpr const char* mode = "TUTTI_GPU_MODE";
-
-/// The communicator whose first call on device memory follows runs them so.
-Communicator& in_mode(Communicator& comm, const char* word) {
-  ::setenv(mode, word, 1);
-  return comm;
-}
 
 class DeviceCalls : public Calls {
  public:
@@ -32,7 +25,7 @@ class DeviceCalls : public Calls {
       : context_(gpu_of_rank(options.transport, comm.rank(), comm.size(), options.gpus)),
         current_(context_.get()),
         stream_(context_.get()),
-        comm_(in_mode(comm, options.transport == links_kind ? "streams" : "auto")),
+        comm_(comm),
         staged_(comm.split(0)),
         input_(gpu::allocate<float>(comm_, elements(options))),
         output_(gpu::allocate<float>(comm_, elements(options))) {
@@ -45,7 +38,7 @@ class DeviceCalls : public Calls {
     clear(output_);
     // The first call of a communicator decides how all of its calls run.
     comm_.all_reduce(gpu::span(input_.data(), 1), sum, {.stream = stream_.get()});
-    in_mode(staged_, "staged").all_reduce(gpu::span(input_.data(), 1), sum, {.stream = stream_.get()});
+    detail::Internals::state(staged_)->stage_all();
   }
 
   void take(const measure::Task& task) override {

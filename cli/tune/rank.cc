@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "cli/tune/calls.h"
+#include "cli/tune/gpus.h"
 #include "cli/tune/workers.h"
 #include "tutti/communicator.h"
 #include "tutti/error.h"
@@ -79,6 +81,8 @@ int live_as_rank(WorkerMemory& memory, int rank, const WorkerOptions& options, c
     for (const char* name : {"TUTTI_ALGO", "TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_DETERMINISTIC",
                              "TUTTI_TRANSPORT", "TUTTI_GPU_MODE"})
       ::unsetenv(name);
+    // Before connect() starts a thread, which may read the environment.
+    if (options.transport == links_kind) ::setenv("TUTTI_GPU_MODE", "streams", 1);
     ConnectOptions how;
     how.rank = rank;
     how.size = options.ranks;

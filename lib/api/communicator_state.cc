@@ -90,6 +90,11 @@ bool CommunicatorState::streams_are_decided() {
   return streams_decided_;
 }
 
+void CommunicatorState::stage_all() {
+  const std::lock_guard lock{streams_mutex_};
+  streams_decided_ = true;
+}
+
 StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
   const std::lock_guard lock{streams_mutex_};
   if (!streams_decided_)

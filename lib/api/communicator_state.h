@@ -42,6 +42,8 @@ class CommunicatorState {
   /// Those, if that has been decided already.
   StreamCalls* streams_if_any();
   bool streams_are_decided();
+  /// Decides that all calls on device memory are staged. All ranks do so, before the first one.
+  void stage_all();
 
   /// A call on device memory that is staged, for the trace; null: it is not recorded.
   std::shared_ptr<StreamTrace::Call> traced(const DeviceStream& stream, const Staging& staging);
