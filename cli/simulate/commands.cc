@@ -25,6 +25,7 @@ using Kind = StreamCommand::Kind;
 constexpr std::size_t element_size = 4;
 constexpr std::size_t slot_bytes = std::size_t{1} << 20;  // TUTTI_GPU_SLOT_BYTES
 constexpr std::uint32_t slots = 2;
+constexpr int most_ranks = 512;  // signals are kept for each two ranks, and each step looks at all ranks
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -174,6 +175,12 @@ Result run_commands(const SimulatedCall& simulated, const Network& network, Runn
   if (simulated.collective == Collective::barrier)
     throw Error{ErrorCode::unsupported,
                 "simulate: a barrier has no memory that could be on a GPU; take another network"};
+  if (simulated.ranks > most_ranks)
+    throw Error{
+        ErrorCode::unsupported,
+        fmt::format("simulate: {} ranks are more than can share the GPU of a network with \"gpu\" lines ({}); take "
+                    "fewer ranks (-n), or another network (--net)",
+                    simulated.ranks, most_ranks)};
   const auto streams = streams_of(simulated, runner);
   const auto course_after = [&](int last_runner) {
     Course course{streams, *network.gpu, last_runner};

@@ -74,6 +74,22 @@ TEST_CASE("simulate: every algorithm comes to its end on a GPU") {
                     doctest::Contains("a barrier has no memory"));
 }
 
+TEST_CASE("simulate: more ranks than can share a GPU are refused before anything is made for each two of them") {
+  const Network on = network(made_up);
+  CHECK(microseconds(Collective::broadcast, "tree", 512, 4000, on) > 100);
+  for (const int n : {513, 24576}) {
+    try {
+      (void)microseconds(Collective::broadcast, "tree", n, 4000, on);
+      FAIL("not refused");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::unsupported);
+      CHECK(error.what() == "simulate: " + std::to_string(n) +
+                                " ranks are more than can share the GPU of a network with \"gpu\" lines (512); take "
+                                "fewer ranks (-n), or another network (--net)");
+    }
+  }
+}
+
 /// docs/gpu-measurements.md, "How an all_reduce on one card may go".
 struct Seen {
   int ranks;
