@@ -30,6 +30,8 @@ void take(Arguments& into, const std::string& name, const std::string& value) {
     into.transport = value;
   } else if (name == "--ranks") {
     into.ranks = std::stoi(value);
+  } else if (name == "--gpu-rate") {
+    into.gpu_rate = std::stod(value);
   } else if (name == "--budget-ms") {
     into.budget.milliseconds = std::stod(value);
   } else if (name == "--cap-ms") {

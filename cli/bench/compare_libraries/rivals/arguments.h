@@ -17,7 +17,8 @@ struct Arguments {
   std::string setting;
   std::string folder;
   std::string transport = "shm";
-  int ranks = 2;  ///< for tutti-rival-limit only
+  int ranks = 2;        ///< for tutti-rival-limit only
+  double gpu_rate = 0;  ///< the same: GB/s of copies in the GPU's memory; 0: it is measured
   Budget budget;
   int seconds = 60;  ///< after that the kernel ends the process
 };

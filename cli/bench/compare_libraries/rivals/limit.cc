@@ -148,7 +148,7 @@ class Model {
     if (arguments.transport == "gpu") {
       if (cuda::driver().devices > 1)
         throw std::runtime_error("there is no limit for ranks on several GPUs: CUDA_VISIBLE_DEVICES=0 leaves them one");
-      gpu_rate_ = gpu_copy_rate();
+      gpu_rate_ = arguments.gpu_rate > 0 ? arguments.gpu_rate : gpu_copy_rate();
       return;
     }
     const int cores = static_cast<int>(first_two_cores().size());
