@@ -2,9 +2,10 @@
 """tune_test.py TUTTI FAKE_DRIVER_FOLDER KERNELS_ON_FAKE: `tutti tune --on gpu` on the fake driver: it writes lines that GPUs'
 calls choose by, and says that a fake was measured."""
 
-import ctypes
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 
@@ -23,11 +24,9 @@ def on_fake(*words, devices=1, **more):
 
 
 def has_driver():
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+    """Other than the fake, in whose folder Meson lets this process look for libraries, too."""
+    load = [sys.executable, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1')"]
+    return subprocess.run(load, env=dict(os.environ, LD_LIBRARY_PATH=""), capture_output=True, timeout=60).returncode == 0
 
 
 class Tuning(Case):
@@ -57,6 +56,14 @@ class Tuning(Case):
         self.tune("broadcast", "-g", "2", "-e", "4K", "--transport", "cuda_peers,cuda_ipc", devices=2)
         self.assertEqual({line[1] for line in self.lines()}, {"cuda_peers", "cuda_ipc"})
         self.assertIn("and fake GPU (2 GPUs), driver: fake;", self.table.read_text())
+
+    def test_each_kind_is_measured_as_its_calls_run(self):
+        for kind, by_kernels in (("cuda_ipc", False), ("cuda_peers", True)):
+            with self.subTest(kind=kind):
+                done = self.tune("broadcast", "-g", "2", "-e", "4", "--transport", kind, "--force", devices=2,
+                                 TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM", TUTTI_GPU_MODE="staged")
+                said = re.findall("calls on device memory (?:run on streams|are staged).*", done.out + done.err)
+                self.assertEqual({("run on streams" in one, "or by kernels" in one) for one in said}, {(True, by_kernels)}, said)
 
     def choice(self, **settings):
         """Where an all_reduce of 4 MiB ran, which without a table a leader makes."""
