@@ -130,9 +130,9 @@ class Course {
         return std::max(now, gpu_free_);
     }
     if (command.value == 0) return now;
-    for (const Signal& signal : signals(command.kind == Kind::wait_credit, command.peer, rank))
-      if (signal.value >= command.value) return std::max(now, signal.at + costs_.latency);
-    return never;
+    const std::vector<Signal>& sent = signals(command.kind == Kind::wait_credit, command.peer, rank);
+    const auto signal = std::ranges::lower_bound(sent, command.value, {}, &Signal::value);  // values only grow
+    return signal == sent.end() ? never : std::max(now, signal->at + costs_.latency);
   }
 
   void run_next(int rank, double begin) {
