@@ -27,10 +27,21 @@ bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexc
 
 Clock::duration AcknowledgementCheck::silence(std::span<const net::Socket> sockets, Clock::time_point now,
                                               std::chrono::milliseconds pause) noexcept {
-  const bool is_silent =
-      std::ranges::any_of(sockets, [=](const net::Socket& socket) { return is_unanswered(socket, pause); });
-  since_ = is_silent ? std::min(since_, now) : Clock::time_point::max();
-  return since_ <= now ? now - since_ : Clock::duration{0};
+  std::uint32_t waiting = 0;
+  for (std::size_t i = 0; i < sockets.size(); ++i)
+    if (is_unanswered(sockets[i], pause)) waiting |= std::uint32_t{1} << i;
+  return silence(waiting, now);
+}
+
+Clock::duration AcknowledgementCheck::silence(std::uint32_t waiting, Clock::time_point now) noexcept {
+  Clock::duration longest{0};
+  for (std::size_t i = 0; waiting >> i != 0; ++i) {
+    if ((waiting >> i & 1) == 0) continue;
+    if ((waiting_ >> i & 1) == 0) since_[i] = now;
+    longest = std::max(longest, now - since_[i]);
+  }
+  waiting_ = waiting;
+  return longest;
 }
 
 }  // namespace tutti::transport::tcp

@@ -7,7 +7,7 @@ namespace tutti::transport::tcp {
 namespace {
 
 constexpr std::size_t pieces_per_write = 64;
-/// One call copies at most this many bytes, so that other links get their turn.
+/// One call copies at most this many bytes, to all connections of its link, so that other links get their turn.
 constexpr std::uint64_t bytes_per_write = std::uint64_t{1} << 20;
 
 /// The pieces of one write.
@@ -63,7 +63,7 @@ net::Moved FrameQueue::write_first(std::span<const net::Socket> sockets, Message
     if (moved.failed()) return moved;
     note_sent(connection, moved.bytes);
     position += moved.bytes;
-    more = moved.bytes == left && position < message.end();
+    more = moved.bytes == left && position < message.end() && position - message.begin < bytes_per_write;
   }
   if (position == message.end()) {
     end_ = position;
