@@ -22,7 +22,7 @@ constexpr std::string_view head;
 template <>
 constexpr std::string_view head<RankInfo> = "tutti rank_info 4\n";
 template <>
-constexpr std::string_view head<RankAccess> = "tutti rank_access 1\n";
+constexpr std::string_view head<RankAccess> = "tutti rank_access 2\n";
 
 // Call `visit` with the key and value of each field; with `Published` const or not.
 

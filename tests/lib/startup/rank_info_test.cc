@@ -58,6 +58,9 @@ TEST_CASE("how a rank is reached comes back as it was, a reason in one line") {
   CHECK(read.tcp);
   CHECK_THROWS_AS(RankAccess::decode(sent.encode() + "more=1\n", 3), Error);
   CHECK_THROWS_AS(RankAccess::decode(rank_info("h", "46").encode(), 3), Error);
+  std::string earlier = sent.encode();  // whose acceptor could not be a list
+  earlier.replace(0, earlier.find('\n'), "tutti rank_access 1");
+  CHECK_THROWS_AS(RankAccess::decode(earlier, 3), Error);
 }
 
 TEST_CASE("a rank_info of another version, or with a line too few, too many or of nonsense, is refused") {
