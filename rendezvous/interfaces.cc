@@ -59,18 +59,20 @@ class NameFilter {
   }
 
   bool accepts(const std::string& interface) const {
-    const bool listed = std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
-      return exact_ ? interface == name : interface.starts_with(name);
-    });
+    const bool listed = place_of(interface) < names_.size();
     return listed != exclude_;
   }
   bool excludes() const { return exclude_; }
+  /// It says which interfaces tutti shall use, all of them.
+  bool names_ours() const { return !exclude_ && !is_foreign(); }
+  const std::vector<std::string>& names() const { return names_; }
+  bool matches(const std::string& name, const std::string& interface) const {
+    return exact_ ? interface == name : interface.starts_with(name);
+  }
   /// Which of the listed names accepts it.
   std::size_t place_of(const std::string& interface) const {
-    const auto accepts = [&](const std::string& name) {
-      return exact_ ? interface == name : interface.starts_with(name);
-    };
-    return static_cast<std::size_t>(std::ranges::find_if(names_, accepts) - names_.begin());
+    const auto found = std::ranges::find_if(names_, [&](const auto& name) { return matches(name, interface); });
+    return static_cast<std::size_t>(found - names_.begin());
   }
   /// The variable is meant for another library.
   bool is_foreign() const { return !said_by_.starts_with("TUTTI_"); }
@@ -205,7 +207,7 @@ std::optional<Interface> best_of(std::span<const Interface> all, const std::stri
 std::vector<Interface> named_besides(const Interface& best, std::span<const Interface> all,
                                      const std::optional<NameFilter>& filter) {
   std::vector<Interface> named;
-  if (!filter || filter->excludes()) return named;
+  if (!filter || !filter->names_ours()) return named;
   for (const Interface& interface : all) {
     const bool fits = interface.up && !is_link_local(interface) && is_v6(interface) == is_v6(best) &&
                       interface.loopback == best.loopback && filter->accepts(interface.name);
@@ -214,6 +216,15 @@ std::vector<Interface> named_besides(const Interface& best, std::span<const Inte
   }
   std::ranges::stable_sort(named, {}, [&](const Interface& one) { return filter->place_of(one.name); });
   return named;
+}
+
+/// The names of the filter to which none of `used` belongs.
+std::vector<std::string> names_without(std::span<const Interface> used, const NameFilter& filter) {
+  std::vector<std::string> without = filter.names();
+  std::erase_if(without, [&](const std::string& name) {
+    return std::ranges::any_of(used, [&](const Interface& one) { return filter.matches(name, one.name); });
+  });
+  return without;
 }
 
 std::string families(std::span<const Interface> all) {
@@ -231,7 +242,14 @@ std::string families(std::span<const Interface> all) {
 Choice choose_among(std::span<const Interface> all, const std::string& route, const Wish& wish) {
   const auto filter = name_filter(wish.environment);
   const auto v6 = want_v6(wish.environment);
-  if (auto best = best_of(all, route, filter, v6)) return {*best, "", families(all), named_besides(*best, all, filter)};
+  if (auto best = best_of(all, route, filter, v6)) {
+    Choice choice{*best, "", families(all), named_besides(*best, all, filter)};
+    if (!filter || !filter->names_ours()) return choice;
+    std::vector<Interface> used = choice.others;
+    used.push_back(*best);
+    choice.without = names_without(used, *filter);
+    return choice;
+  }
   if (filter && filter->is_foreign() && wish.one_host)
     if (auto best = best_of(all, route, std::nullopt, v6))
       return {*std::move(best),

@@ -26,6 +26,7 @@ struct Choice {
   std::string warning = {};            ///< about a variable that was ignored, for people; empty: none
   std::string families = {};           ///< of addresses that this host has besides loopback: "4", "6", "46"
   std::vector<Interface> others = {};  ///< more interfaces that the user has named, in that order, of the same family
+  std::vector<std::string> without = {};  ///< names that the user has given and none of these interfaces has
 };
 
 /// True if all ranks of the job are known to be on this host: the launcher says so, or they meet on loopback.

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <array>
@@ -14,6 +15,7 @@
 #include "lib/api/communicator_state.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
+#include "lib/base/net/address.h"
 #include "lib/base/suggest.h"
 #include "lib/base/system_error_text.h"
 #include "lib/failure/error_file.h"
@@ -140,14 +142,20 @@ std::optional<int> choose_spins() {
 /// The address under which other ranks reach this one.
 void choose_address(const rendezvous::Launch& launch, const Log& log, detail::JoinOptions& join) {
   const rendezvous::Lookup environment = variable;
-  const auto [chosen, warning, families, others] =
+  const auto [chosen, warning, families, others, without] =
       rendezvous::choose_interface(launch.rendezvous, {environment, rendezvous::is_on_one_host(launch)});
   if (!warning.empty() && launch.rank == 0) log.warn(warning);
   join.bind_address = chosen.address;
   join.families = families;
   join.connections = static_cast<std::size_t>(environment::number("TUTTI_TCP_CONNECTIONS").value_or(1));
-  for (const rendezvous::Interface& other : others)
-    if (join.other_addresses.size() + 1 < join.connections) join.other_addresses.push_back(other.address);
+  // All of them, whatever this rank's own number of connections is: a peer may open more.
+  for (const rendezvous::Interface& other : others) join.other_addresses.push_back(other.address);
+  if (join.connections > 1 && !without.empty() && launch.local_rank <= 0)
+    log.warn(
+        fmt::format("TUTTI_SOCKET_IFNAME names {}, where this host has no IPv{} address for peers: links between "
+                    "hosts use {} of the interfaces that it names",
+                    fmt::join(without, " and "), net::parse_address(chosen.address)->family() == AF_INET6 ? 6 : 4,
+                    others.size() + 1));
 }
 
 /// Ways for data other than messages on the engine's links.

@@ -84,6 +84,21 @@ std::string first_trouble(const std::vector<RankAccess>& accesses, const std::ve
   return "";
 }
 
+/// Connection i goes over the i-th address of both ranks, so all should name the same networks. One rank tells it.
+void warn_of_unequal_addresses(const Context& context, const JoinOptions& options, const Access& access) {
+  if (options.connections == 1 || options.rank != 0) return;
+  const std::vector<RankAccess>& of_ranks = access.of_ranks;
+  const auto count = [](const RankAccess& one) { return 1 + std::ranges::count(one.acceptor, ','); };
+  const auto other = std::ranges::find_if(
+      of_ranks, [&](const RankAccess& one) { return one.tcp && count(one) != count(of_ranks.front()); });
+  if (!of_ranks.front().tcp || other == of_ranks.end()) return;
+  const auto rank = static_cast<std::size_t>(other - of_ranks.begin());
+  context.log.warn(fmt::format(
+      "rank 0 accepts connections at {} and rank {} (host {}) at {}: a link uses no more addresses than both of its "
+      "ranks have. Let TUTTI_SOCKET_IFNAME name the same networks in the same order for all ranks",
+      of_ranks.front().acceptor, rank, context.peers[rank].host, other->acceptor));
+}
+
 }  // namespace
 
 net::Address tcp_address(const std::string& host) {
@@ -104,6 +119,7 @@ Access agree_on_access(const Context& context, const JoinOptions& options, ShmTr
     publish(access, trouble, [&](const std::string& mine) { return attendance.exchange_fallbacks(mine); });
   }
   access.shm_trouble = reason;
+  warn_of_unequal_addresses(context, options, access);
   return access;
 }
 

@@ -63,13 +63,16 @@ class TwoCables(Case):
                      "--node-rank", node, "--rdzv-endpoint", "10.213.78.1:29415", harness.JOIN, *words,
                      env={"TUTTI_SECRET": SECRET} | variables)
 
-    def share_of_the_second_cable(self, **variables):
-        """Of the bytes of an all_reduce, whose result is checked."""
+    def share_of_the_second_cable(self, *different, **variables):
+        """Of the bytes of an all_reduce, whose result is checked; with variables that are different on each node."""
         before = carried()
-        nodes = [self.start_node(node, "--count", str(COUNT), "--algorithm", "ring", **variables) for node in range(2)]
+        nodes = [self.start_node(node, "--count", str(COUNT), "--algorithm", "ring",
+                                 **variables, **(different[node] if different else {})) for node in range(2)]
+        self.said = ""
         for node in nodes:
             done = Finished(node, 60)
             self.assertEqual((done.code, done.lines), (0, [f"[{nodes.index(node)}] sum 3"]), done)
+            self.said += done.err
         first, second = (after - b for after, b in zip(carried(), before))
         self.assertGreater(first + second, 4 * COUNT)  # a rank of two sends all of its elements' bytes once in a ring
         return second / (first + second)
@@ -86,6 +89,22 @@ class TwoCables(Case):
             with self.subTest(variables=variables):
                 self.assertAlmostEqual(self.share_of_the_second_cable(**variables), expected, delta=0.05)
 
+    def test_a_rank_that_opens_one_connection_accepts_them_on_all_cables_that_it_names(self):
+        share = self.share_of_the_second_cable({"TUTTI_TCP_CONNECTIONS": "2"}, {}, TUTTI_SOCKET_IFNAME=",".join(CABLES))
+        self.assertAlmostEqual(share, 1 / 2, delta=0.05)
+
+    def test_connections_use_only_the_cables_that_both_ranks_name_and_the_others_are_told(self):
+        both = ",".join(CABLES)
+        for names, complaint in (((both, CABLES[0]), r"rank 0 accepts connections at 10\.213\.78\.1:\d+,10\.213\.79\.1:"
+                                                     r"\d+ and rank 1 \(host .*\) at 10\.213\.78\.2:\d+: a link uses no more"),
+                                 ((CABLES[0], both), r"rank 0 accepts connections at 10\.213\.78\.1:\d+ and rank 1 "),
+                                 ((CABLES[0] + ",absent",) * 2, "TUTTI_SOCKET_IFNAME names absent, where this host has")):
+            with self.subTest(names=names):
+                share = self.share_of_the_second_cable(*({"TUTTI_SOCKET_IFNAME": of_node} for of_node in names),
+                                                       TUTTI_TCP_CONNECTIONS="2")
+                self.assertAlmostEqual(share, 0, delta=0.05)
+                self.assertSays(self.said, complaint)
+
     def test_when_one_of_two_connections_breaks_both_ranks_name_each_other(self):
         nodes = [self.start_node(node, "--repeat", "--count", "1000003", TUTTI_TCP_CONNECTIONS="2",
                                  TUTTI_SOCKET_IFNAME=",".join(CABLES), TUTTI_TIMEOUT="25", TUTTI_LOST_AFTER="1")
@@ -94,9 +113,11 @@ class TwoCables(Case):
             self.assertRegex(node.stdout.readline(), r"\[\d\] sum 3")
         # The failure detector uses the first cable, so that no process can be taken for dead.
         ip("-n", NAMES[0], "link", "set", CABLES[1], "down")
-        said = "".join(one.err for one in [Finished(node, 24) for node in nodes])
-        self.assertSays(said, r"peer_lost: .*[Tt]he connection between ranks \d and \d is broken: what rank \d sent to rank")
-        self.assertNotIn("timeout:", said)
+        for rank, done in enumerate([Finished(node, 24) for node in nodes]):
+            with self.subTest(rank=rank):
+                self.assertSays(done.err, r"peer_lost: .*[Tt]he connection between ranks (0 and 1|1 and 0) is broken: "
+                                          r"what rank \d sent to rank")
+                self.assertNotIn("timeout:", done.err)
 
 
 def missing():

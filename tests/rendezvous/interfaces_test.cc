@@ -96,6 +96,22 @@ TEST_CASE("further interfaces that are named may be used, too, in the order of t
   CHECK(others("eth,ib,lo", "10.1.0.5") == "eth0 10.0.0.5 ib0 192.168.7.5");
   CHECK(others("^docker").empty());  // no interface is named
   CHECK(choice_among(host, "10.0.0.5").others.empty());
+  CHECK(
+      choice_among(host, "10.0.0.5", {{"NCCL_SOCKET_IFNAME", "eth,ib"}}).others.empty());  // meant for another library
+}
+
+TEST_CASE("names without an interface that can be used are told") {
+  const auto without = [](const char* variable, const char* names) {
+    std::string list;
+    for (const std::string& name : choice_among(host, "10.0.0.5", {{variable, names}}).without)
+      list += (list.empty() ? "" : " ") + name;
+    return list;
+  };
+  CHECK(without("TUTTI_SOCKET_IFNAME", "eth,ib").empty());
+  CHECK(without("TUTTI_SOCKET_IFNAME", "eth0,eth").empty());
+  CHECK(without("TUTTI_SOCKET_IFNAME", "=eth0,eth,ib1") == "eth ib1");  // ib1 is down
+  CHECK(without("TUTTI_SOCKET_IFNAME", "^ib1").empty());
+  CHECK(without("NCCL_SOCKET_IFNAME", "eth,wlan").empty());
 }
 
 TEST_CASE("NCCL's and Gloo's variables are read where ours is not set; Gloo's names are exact") {

@@ -10,11 +10,12 @@ namespace tutti::transport::tcp {
 Connecting::Connecting(TcpContext& shared, std::span<const net::Address> addresses, Hello hello,
                        std::function<void()> wake)
     : context_(shared), wake_(std::move(wake)) {
+  const std::size_t places = context_.places_shared_with(addresses);
   all_.reserve(hello.stripe.count);  // handlers of the reactor refer to its elements
   for (hello.stripe.number = 0; hello.stripe.number < hello.stripe.count; ++hello.stripe.number) {
-    const std::size_t number = hello.stripe.number;
-    all_.push_back({.connector = Connector{addresses[number % addresses.size()], context_.key, hello,
-                                           context_.tls_proxies, context_.path_to(hello.to, number)}});
+    const std::size_t place = hello.stripe.number % places;
+    all_.push_back({.connector = Connector{addresses[place], context_.key, hello, context_.tls_proxies,
+                                           context_.path_to(hello.to, place)}});
     net::keep_alive(all_.back().connector.socket(), context_.lost_after);
   }
 }

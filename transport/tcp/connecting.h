@@ -15,8 +15,8 @@ namespace tutti::transport::tcp {
 /// The connections of one link on their way.
 class Connecting {
  public:
-  /// Starts `hello.stripe.count` connections to the peer of `hello`, at its addresses in turn. Calls `wake` when
-  /// advance() has something to do.
+  /// Starts `hello.stripe.count` connections to the peer of `hello`, over the networks of both in turn. Calls `wake`
+  /// when advance() has something to do.
   Connecting(TcpContext& context, std::span<const net::Address> addresses, Hello hello, std::function<void()> wake);
   ~Connecting() { take(); }
   Connecting(const Connecting&) = delete;

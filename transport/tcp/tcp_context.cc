@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -43,9 +44,13 @@ std::vector<net::Address> TcpContext::addresses_of(int peer) const {
   return parsed;
 }
 
-Path TcpContext::path_to(int peer, std::size_t number) const {
+std::size_t TcpContext::places_shared_with(std::span<const net::Address> theirs) const {
+  return std::clamp<std::size_t>(own_addresses.size(), 1, theirs.size());
+}
+
+Path TcpContext::path_to(int peer, std::size_t place) const {
   Path path{.congestion = is_within_host(peer) ? transport::within_host(congestion) : congestion};
-  if (!own_addresses.empty()) path.from = own_addresses[number % own_addresses.size()];
+  if (connections > 1 && !own_addresses.empty()) path.from = own_addresses[place];
   return path;
 }
 

@@ -40,7 +40,7 @@ struct TcpContext {
   std::shared_ptr<TlsProxies> tls_proxies;  ///< null: connections are not encrypted
   std::string congestion;
   std::size_t connections;                  ///< of each link that this rank opens
-  std::vector<net::Address> own_addresses;  ///< from which its connections start, in turn; empty: the kernel chooses
+  std::vector<net::Address> own_addresses;  ///< from which its connections start, if links have several; empty: one
   std::chrono::milliseconds connect_timeout;
   std::chrono::milliseconds lost_after;  ///< half the time without acknowledgements after which a connection is lost
   bool cut = false;                      ///< an injected fault: no more connections can be made
@@ -68,8 +68,10 @@ struct TcpContext {
   bool is_within_host(int peer) const;
   /// Where the peer accepts connections; empty: it cannot be reached.
   std::vector<net::Address> addresses_of(int peer) const;
-  /// How connection `number` of a link to the peer is made.
-  Path path_to(int peer, std::size_t number) const;
+  /// How many networks connections to a peer with these addresses may use: the first ones of both, in the same order.
+  std::size_t places_shared_with(std::span<const net::Address> theirs) const;
+  /// How a connection to the peer at its address `place` is made.
+  Path path_to(int peer, std::size_t place) const;
 };
 
 /// Other descriptors of the same sockets; none, with errno, if the system has not that many.
