@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -72,23 +73,40 @@ TEST_CASE("a send does not wait for credit that its receiver has not returned ye
 }
 
 TEST_CASE("a sender waits while a mebibyte of its messages waits at the receiver") {
+  constexpr std::size_t counted = eager + 256;
+  constexpr int received = 3;                                                         // too few for credit
+  constexpr int waiting = allowed - received;                                         // that are sent by credit
+  constexpr std::size_t filler = std::size_t{1024} * 1024 - allowed * counted - 256;  // uses up the rest of it
+  constexpr int granted = 2;                                                          // sent without credit
   for (const Kind kind : all_kinds) {
     CAPTURE(std::string{name_of(kind)});
-    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
       std::vector<std::byte> data(eager), token(1);
+      const auto part = std::span(data).first(filler);
       if (comm.rank() == 0) {
-        for (int i = 0; i < allowed; ++i) comm.send(data, 1, {.tag = 1});
+        for (int i = 0; i < received; ++i) comm.send(data, 1, {.tag = 1});
+        comm.recv(token, 1, {.tag = 2});
+        for (int i = 0; i < waiting; ++i) comm.send(data, 1, {.tag = 1});
+        comm.send(part, 1, {.tag = 1});
+        // None of the following has credit. There is room for as many bytes as have been received.
+        for (int i = 0; i < granted; ++i) comm.send(data, 1, {.tag = 1});
+        comm.send(token, 1, {.tag = 3});
         Work one_more = comm.isend(data, 1, {.tag = 1});
-        comm.send(token, 1, {.tag = 2});  // has no credit either, but room at the receiver
-        comm.recv(token, 1, {.tag = 3});  // whose sender has seen all of that
-        CHECK_FALSE(one_more.done());
         comm.send(token, 1, {.tag = 4});
+        comm.recv(token, 1, {.tag = 5});  // whose sender has seen all of that
+        CHECK_FALSE(one_more.done());
+        comm.send(token, 1, {.tag = 6});
         one_more.wait();
       } else {
-        comm.recv(token, 0, {.tag = 2});
-        comm.send(token, 0, {.tag = 3});
+        for (int i = 0; i < received; ++i) comm.recv(data, 0, {.tag = 1});
+        comm.send(token, 0, {.tag = 2});
         comm.recv(token, 0, {.tag = 4});
-        for (int i = 0; i <= allowed; ++i) comm.recv(data, 0, {.tag = 1});
+        comm.send(token, 0, {.tag = 5});
+        comm.recv(token, 0, {.tag = 6});
+        for (int i = 0; i < waiting; ++i) comm.recv(data, 0, {.tag = 1});
+        comm.recv(part, 0, {.tag = 1});
+        for (int i = 0; i <= granted; ++i) comm.recv(data, 0, {.tag = 1});
+        comm.recv(token, 0, {.tag = 3});
       }
     });
   }
