@@ -75,7 +75,7 @@ class TwoCables(Case):
             self.assertEqual((done.code, done.lines), (0, [f"[{nodes.index(node)}] sum 3"]), done)
             self.said += done.err
         first, second = (after - b for after, b in zip(carried(), before))
-        self.assertGreater(first + second, 8 * COUNT)  # each rank of two sends all of its elements' bytes once in a ring
+        self.assertGreater(first + second, 8 * COUNT)  # each rank of two sends all of its elements once in a ring
         return second / (first + second)
 
     def test_connections_are_dealt_to_the_cables_that_are_named(self):
