@@ -10,6 +10,10 @@
 
 namespace tutti::detail {
 
+algorithms::StreamSlots slots_of(const transport::StreamLinks::Form& form, std::size_t element_size) {
+  return {form.slot_bytes / element_size, form.slots};
+}
+
 void bind_on_device(const Request& request, int rank, cuda::Context context, cuda::Device device, PackedMemory& memory,
                     StreamBound& bound) {
   const CollectiveTraits& traits = traits_of(request.collective);

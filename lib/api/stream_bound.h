@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/stream_program.h"
 #include "lib/base/gpu/memory.h"
 #include "lib/gpu/device_parts.h"
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
+#include "transport/cuda_ipc/stream_links.h"
 #include "tutti/request.h"
 
 namespace tutti::detail {
@@ -38,6 +40,9 @@ void bind_on_device(const Request& request, int rank, cuda::Context context, cud
 /// Kernels load whole elements, of complex numbers each of the two. Throws Error{invalid_argument} where those of a
 /// call that combines do not lie so.
 void require_alignment(const std::string& name, const Request& request, int rank);
+
+/// The slots of links, for elements of this size.
+algorithms::StreamSlots slots_of(const transport::StreamLinks::Form& form, std::size_t element_size);
 
 /// Throws Error{invalid_argument} unless a call is on the GPU of the earlier ones.
 void require_device(const std::string& name, const DeviceStream& stream, cuda::Device device);

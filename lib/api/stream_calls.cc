@@ -107,10 +107,6 @@ StreamCalls::~StreamCalls() {
   if (windows()) windows()->keep_for_ever();
 }
 
-algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
-  return {links_->form().slot_bytes / element_size, links_->form().slots};
-}
-
 std::optional<StreamCalls::Planned> StreamCalls::plan(const Request& request) {
   const CollectiveTraits& traits = traits_of(request.collective);
   if (request.collective == Collective::barrier) return std::nullopt;
@@ -235,7 +231,7 @@ StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned&
       stream_stages(request.collective, arithmetic, request.input.data == request.output.data);
   const algorithms::StreamUnits& units = units_of(request.collective, prepared).units;
   const algorithms::StreamProgram program{
-      request.collective, prepared.plan, units, sizes, stages, slots_of(arithmetic.sum_size())};
+      request.collective, prepared.plan, units, sizes, stages, slots_of(links_->form(), arithmetic.sum_size())};
   for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
   const cuda::Current current{context_};
   if (staged_) {

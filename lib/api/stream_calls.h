@@ -95,7 +95,6 @@ class StreamCalls {
   void enter(cuda::Context context);
   void fail_with_device(const std::string& why);
   [[noreturn]] void abort(const std::string& call, const Error& error);
-  algorithms::StreamSlots slots_of(std::size_t element_size) const;
   Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound,
                     const algorithms::StreamCounters& before);
   Lowered lower(const StreamBound& bound, const Planned& planned, const algorithms::StreamCounters& before);

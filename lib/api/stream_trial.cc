@@ -50,8 +50,8 @@ StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
   const auto cuts = Partition::of(Collective::all_to_all, count, n, 1, sizeof(Element));
   const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, shape, sizeof(Element));
   const auto units = algorithms::StreamUnits::of(Collective::all_to_all, plans);
-  const algorithms::StreamProgram program{Collective::all_to_all,   plans[at(own)], units, sizes, {},
-                                          slots_of(sizeof(Element))};
+  const algorithms::StreamProgram program{
+      Collective::all_to_all, plans[at(own)], units, sizes, {}, slots_of(links_->form(), sizeof(Element))};
   Lowered made{.offsets = {},
                .commands = {},
                .staged = {},
@@ -81,6 +81,7 @@ bool StreamCalls::drain(cuda::Stream stream) {
 }
 
 bool StreamCalls::try_links(std::chrono::milliseconds limit) {
+  const cuda::KnowsOfCapture knows;
   const std::lock_guard lock{mutex_};
   const cuda::Current current{context_};
   const std::vector<int>& ranks = links_->form().sharing;
