@@ -70,6 +70,7 @@ template <class Work>
 void DeviceCopies::on_device(const Work& work) const {
   or_abort([&] {
     cuda::Commands commands{stream_.context(), stream_.stream()};
+    const cuda::KnowsOfCapture knows;
     work(commands);
   });
 }

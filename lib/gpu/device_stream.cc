@@ -35,6 +35,7 @@ bool drains_within(cuda::Stream stream, std::chrono::milliseconds limit) {
 
 /// Lets a stream wait for a word, and stores it.
 bool try_to_wake(cuda::Context context) {
+  const cuda::KnowsOfCapture knows;
   const cuda::OwnStream waiting{context};
   const cuda::OwnStream rescuing{context};
   cuda::Commands commands{context, waiting.get()};
@@ -82,7 +83,7 @@ DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buff
                             "that has the memory",
                             call, device_, of_stream)};
   const cuda::Current current{context_};
-  capture_ = cuda::capture_of(stream_);
+  find_capture(call);
 }
 
 DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, void* stream)
@@ -99,7 +100,17 @@ DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, voi
   }
   device_ = cuda::device_of(context_);
   const cuda::Current current{context_};
+  find_capture(call);
+}
+
+void DeviceStream::find_capture(const std::string& call) {
   capture_ = cuda::capture_of(stream_);
+  if (capture_.is_spoiled)
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("{}: its stream is being captured into a graph, and a call that captures forbid has spoiled "
+                    "the capture: end it, and capture again without that call",
+                    call)};
 }
 
 void DeviceStream::refuse_capture(const std::string& call, const std::string& why) const {
@@ -115,6 +126,11 @@ bool DeviceStream::can_wait_for_host() const {
   if (found != known.end()) return found->second;
   const bool can = cuda::facts_of(device_).memory_operations && try_to_wake(context_);
   return known.emplace(device_, can).first->second;
+}
+
+bool is_captured_in(cuda::Context context, cuda::Stream stream, std::uint64_t capture) {
+  const cuda::Current current{context};
+  return cuda::capture_of(stream).id == capture;
 }
 
 void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -36,6 +37,8 @@ class DeviceStream {
   bool can_wait_for_host() const;
 
  private:
+  void find_capture(const std::string& call);
+
   cuda::Stream stream_;
   cuda::Context context_;
   cuda::Device device_;
@@ -43,6 +46,8 @@ class DeviceStream {
   cuda::Capture capture_;
 };
 
+/// Whether the stream, of `context`, is still in this capture.
+bool is_captured_in(cuda::Context context, cuda::Stream stream, std::uint64_t capture);
 /// What is enqueued in `later` from now on comes after what is in `earlier`, a stream of `context`.
 void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later);
 

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "lib/base/gpu/driver.h"
+#include "lib/base/gpu/context.h"
 
 namespace tutti::detail {
 
@@ -51,6 +51,7 @@ PinnedMemory PinnedMemory::take(std::size_t bytes) {
   const auto size_class = static_cast<std::size_t>(std::countr_zero(size));
   Block* block = store().take(size_class);
   if (!block) {
+    const cuda::KnowsOfCapture knows;
     void* memory = nullptr;
     cuda::driver().cuMemHostAlloc(&memory, size, cuda::host_portable | cuda::host_mapped);
     block = new (memory) Block;

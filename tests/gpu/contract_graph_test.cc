@@ -170,6 +170,29 @@ TEST_CASE("graph: calls that a capture forbids spoil it, unless their thread has
         }) == Result::capture_invalidated);
 }
 
+TEST_CASE("graph: a capture that is spoiled has no graph, and refuses all commands") {
+  const Bench bench;
+  const OwnStream stream = bench.stream();
+  const OwnEvent event = bench.event(), outside = bench.event();
+  std::atomic<int> calls = 0;
+  CHECK(captured(stream.get(), CaptureMode::relaxed, [&] {
+          CHECK(driver().cuStreamSynchronize.result(stream.get()) == Result::capture_unsupported);
+          const cuda::Capture capture = cuda::capture_of(stream.get());
+          CHECK(!capture);
+          CHECK(capture.is_spoiled);
+          CHECK(driver().cuLaunchHostFunc.result(stream.get(), &count, &calls) == Result::capture_invalidated);
+          CHECK(driver().cuEventRecord.result(event.get(), stream.get()) == Result::capture_invalidated);
+          CHECK(driver().cuStreamWaitEvent.result(stream.get(), outside.get(), 0) == Result::capture_invalidated);
+          CHECK(driver().cuMemsetD8Async.result(bench.at(0), 1, 8, stream.get()) == Result::capture_invalidated);
+          cuda::MemoryOperation one{cuda::MemoryOperation::Kind::write_64, bench.at(0), 1, 0, 0, 0};
+          CHECK(driver().cuStreamBatchMemOp.result(stream.get(), 1, &one, 0) == Result::capture_invalidated);
+        }) == Result::capture_invalidated);
+  CHECK(!cuda::capture_of(stream.get()).is_spoiled);
+  CHECK(bench.drains(stream));
+  CHECK(bench.word(0) == 0);
+  CHECK(calls == 0);
+}
+
 TEST_CASE("graph: an object of the program's is let go when nothing of the graph is left") {
   const Bench bench;
   const OwnStream stream = bench.stream();

@@ -129,14 +129,11 @@ void Commands::flush() {
 
 Capture capture_of(Stream stream) {
   int status = capture_none;
-  Capture capture;
+  Capture capture;  // the driver says no more of a spoiled one
   driver().cuStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, nullptr, nullptr);
-  return status == capture_none ? Capture{} : capture;
+  if (status == capture_active) return capture;
+  return {.is_spoiled = status != capture_none};
 }
-
-KnowsOfCapture::KnowsOfCapture() { driver().cuThreadExchangeStreamCaptureMode(&before_); }
-
-KnowsOfCapture::~KnowsOfCapture() { (void)driver().cuThreadExchangeStreamCaptureMode.result(&before_); }
 
 void keep_with(const Capture& capture, std::unique_ptr<std::function<void()>> gone) {
   using Task = std::function<void()>;

@@ -118,23 +118,11 @@ class Commands {
 struct Capture {
   std::uint64_t id = 0;  ///< of this capture, in this process
   Graph graph = nullptr;
+  bool is_spoiled = false;  ///< a forbidden call has made it worthless: there is no graph, and each command is refused
 
   explicit operator bool() const { return graph != nullptr; }
 };
 Capture capture_of(Stream stream);
-
-/// While it exists, this thread may make calls that are not for streams that are captured, such as allocations, though
-/// streams are captured, by whichever thread. Otherwise the driver refuses them, and the captures are worthless.
-class KnowsOfCapture {
- public:
-  KnowsOfCapture();
-  KnowsOfCapture(const KnowsOfCapture&) = delete;
-  KnowsOfCapture& operator=(const KnowsOfCapture&) = delete;
-  ~KnowsOfCapture();
-
- private:
-  CaptureMode before_ = CaptureMode::relaxed;
-};
 
 /// Calls `gone` once, when the graph that is being captured, all copies of it, and all that was instantiated from them
 /// have been destroyed, and no launch of them runs: on a thread of the driver's, which must not call the driver.

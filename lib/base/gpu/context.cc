@@ -19,6 +19,10 @@ Current::~Current() {
   (void)driver().cuCtxPopCurrent.result(&popped);
 }
 
+KnowsOfCapture::KnowsOfCapture() { driver().cuThreadExchangeStreamCaptureMode(&before_); }
+
+KnowsOfCapture::~KnowsOfCapture() { (void)driver().cuThreadExchangeStreamCaptureMode.result(&before_); }
+
 bool is_default(Stream stream) { return stream == nullptr || stream == legacy_stream || stream == per_thread_stream; }
 
 Context context_of(Stream stream, Address memory) {

@@ -33,6 +33,19 @@ class [[nodiscard]] Current {
   ~Current();
 };
 
+/// While it exists, this thread may make calls that are not for streams that are captured, such as allocations, though
+/// streams are captured, by whichever thread. Otherwise the driver refuses them, and the captures are worthless.
+class KnowsOfCapture {
+ public:
+  KnowsOfCapture();
+  KnowsOfCapture(const KnowsOfCapture&) = delete;
+  KnowsOfCapture& operator=(const KnowsOfCapture&) = delete;
+  ~KnowsOfCapture();
+
+ private:
+  CaptureMode before_ = CaptureMode::relaxed;
+};
+
 /// Whether it is one of the default streams, which every context has.
 bool is_default(Stream stream);
 

@@ -104,6 +104,8 @@ inline constexpr int location_device = 1;
 inline constexpr int granularity_minimum = 0;
 inline constexpr int access_read_write = 3;
 inline constexpr int capture_none = 0;
+inline constexpr int capture_active = 1;
+inline constexpr int capture_spoiled = 2;
 inline constexpr unsigned graph_user_object_move = 1;
 inline constexpr unsigned user_object_no_destructor_sync = 1;
 

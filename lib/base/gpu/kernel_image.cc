@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/gpu/context.h"
 #include "tutti/error.h"
 
 namespace tutti::cuda {
 
 KernelImage::KernelImage(const void* image) {
+  const KnowsOfCapture knows;
   const Result result = driver().cuLibraryLoadData.result(&library_, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (result == Result::no_binary_for_gpu || result == Result::unsupported_ptx_version)
     throw Error(
@@ -28,6 +30,7 @@ Kernel KernelImage::kernel(const char* name) const {
 }
 
 void KernelImage::load(Kernel kernel) {
+  const KnowsOfCapture knows;
   void* function = nullptr;
   int registers = 0;
   driver().cuKernelGetFunction(&function, kernel);

@@ -21,7 +21,10 @@ void release_in(Context context, Action action) noexcept {
   if (context == nullptr || !available()) return;
   const Driver& call = driver();
   if (call.cuCtxPushCurrent.result(context) != Result::success) return;
-  action(call);
+  {
+    const KnowsOfCapture knows;
+    action(call);
+  }
   Context popped = nullptr;
   (void)call.cuCtxPopCurrent.result(&popped);
 }
@@ -88,6 +91,7 @@ bool is_device_memory(const void* pointer) noexcept {
 HostMemory::HostMemory(std::size_t size) : HostMemory() {
   context_ = current();
   size_ = size;
+  const KnowsOfCapture knows;
   void* data = nullptr;
   driver().cuMemHostAlloc(&data, size, host_portable | host_mapped);
   data_ = static_cast<std::byte*>(data);
@@ -108,6 +112,7 @@ HostMemory::~HostMemory() {
 
 RegisteredMemory::RegisteredMemory(void* data, std::size_t size) : RegisteredMemory() {
   context_ = current();
+  const KnowsOfCapture knows;
   driver().cuMemHostRegister(data, size, host_portable | host_mapped);
   data_ = data;
   driver().cuMemHostGetDevicePointer(&address_, data, 0);
@@ -125,6 +130,7 @@ RegisteredMemory::~RegisteredMemory() {
 }
 
 DeviceMemory::DeviceMemory(std::size_t size) : context_(current()), size_(size) {
+  const KnowsOfCapture knows;
   driver().cuMemAlloc(&address_, size);
 }
 
@@ -146,6 +152,7 @@ SharedMemory SharedMemory::create(Device device, std::size_t size) {
   SharedMemory made;
   made.context_ = current();
   made.size_ = (size + granularity - 1) / granularity * granularity;
+  const KnowsOfCapture knows;
   driver().cuMemCreate(&made.handle_, made.size_, &wanted, 0);
   made.map(device);
   return made;
@@ -162,6 +169,7 @@ SharedMemory SharedMemory::import(Device device, const Descriptor& exported, std
 }
 
 void SharedMemory::map(Device device) {
+  const KnowsOfCapture knows;
   driver().cuMemAddressReserve(&address_, size_, 0, 0, 0);
   driver().cuMemMap(address_, size_, 0, handle_, 0);
   mapped_ = true;
@@ -204,6 +212,7 @@ IpcMemoryHandle legacy_handle(Address memory) {
 }
 
 OpenedMemory::OpenedMemory(const IpcMemoryHandle& handle) : context_(current()) {
+  const KnowsOfCapture knows;
   driver().cuIpcOpenMemHandle(&address_, handle, ipc_lazy_peer_access);
 }
 

@@ -22,6 +22,14 @@ StreamState* stream_in_any(Lock& lock, Stream handle, Result& error) {
   return error == Result::success ? stream : nullptr;
 }
 
+/// The same for a command. In a capture that is worthless none can be added.
+StreamState* stream_for_command(Lock& lock, Stream handle, Result& error) {
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr || !stream->capture || !stream->capture->is_invalid) return stream;
+  error = Result::capture_invalidated;
+  return nullptr;
+}
+
 EventState* event_of(Event handle) {
   auto* const event = static_cast<EventState*>(handle);
   return events.contains(event) ? event : nullptr;
@@ -99,8 +107,8 @@ Result cuStreamGetCaptureInfo(Stream handle, int* status, std::uint64_t* id, Gra
   const StreamState* const stream = stream_in_any(lock, handle, error);
   if (stream == nullptr) return error;
   if (dependencies != nullptr || count != nullptr) misuse("cuStreamGetCaptureInfo of nodes, which the fake has not");
-  *status = !stream->capture ? capture_none : stream->capture->is_invalid ? 2 : 1;
-  if (!stream->capture) return Result::success;
+  *status = !stream->capture ? capture_none : stream->capture->is_invalid ? capture_spoiled : capture_active;
+  if (*status != capture_active) return Result::success;
   *id = stream->capture->id;
   *graph = stream->capture->graph.get();
   return Result::success;
@@ -130,7 +138,7 @@ Result cuEventDestroy(Event handle) {
 Result cuEventRecord(Event handle, Stream to) {
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, to, error);
+  StreamState* const stream = stream_for_command(lock, to, error);
   if (stream == nullptr) return error;
   EventState* const event = event_of(handle);
   if (event == nullptr || event->context != stream->context) return Result::invalid_handle;
@@ -180,7 +188,7 @@ Result cuEventElapsedTime(float* milliseconds, Event first, Event second) {
 Result cuStreamWaitEvent(Stream handle, Event of, unsigned) {
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, handle, error);
+  StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
   EventState* const event = event_of(of);
   if (event == nullptr) return Result::invalid_handle;
@@ -196,7 +204,7 @@ Result cuStreamWaitEvent(Stream handle, Event of, unsigned) {
 Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle) {
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, handle, error);
+  StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
   if (bytes == 0) return Result::success;
   // The program's own memory: the driver reads it at once, and writes it before it returns.
@@ -245,7 +253,7 @@ Result cuMemcpy2DAsync(const RowsCopy* rows, Stream handle) {
 Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Stream handle) {
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, handle, error);
+  StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
   std::byte* const target = reach(to, bytes);
   if (target == nullptr) return Result::invalid_value;
@@ -261,7 +269,7 @@ Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Strea
 Result cuLaunchHostFunc(Stream handle, void (*function)(void*), void* data) {
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, handle, error);
+  StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
   auto command = std::make_shared<Command>();
   command->run = [=] {
@@ -277,7 +285,7 @@ Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operat
   if (!settings().memory_operations) return Result::not_supported;
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_any(lock, handle, error);
+  StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
   if (count == 0 || count > 256 || flags != 0) return Result::invalid_value;
   for (unsigned i = 0; i < count; ++i)

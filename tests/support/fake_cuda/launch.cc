@@ -109,6 +109,7 @@ Result cuLaunchKernel(Kernel handle, unsigned blocks, unsigned y, unsigned z, un
   const KernelState* const kernel = kernel_of(handle);
   StreamState* const stream = stream_of(to, context);
   if (kernel == nullptr || stream == nullptr) return Result::invalid_handle;
+  if (stream->capture && stream->capture->is_invalid) return Result::capture_invalidated;
   if (blocks == 0 || y != 1 || z != 1 || threads == 0 || threads > 1024 || thread_y != 1 || thread_z != 1 ||
       shared != 0 || extra != nullptr)
     return Result::invalid_value;
