@@ -1,6 +1,7 @@
 #include "lib/api/captured_call.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/api/communicator_state.h"
@@ -21,6 +22,9 @@ Dropped& dropped() {
   return calls;
 }
 
+/// Calls of graphs that ranks launch in different orders differ by it, also where they are equal else.
+constexpr std::uint32_t spread(std::uint32_t number) { return number * 0x9e3779b1U; }
+
 }  // namespace
 
 void drop_later(std::shared_ptr<const CapturedCall> call) noexcept {
@@ -29,9 +33,25 @@ void drop_later(std::shared_ptr<const CapturedCall> call) noexcept {
 }
 
 void drop_graphs() noexcept {
-  std::vector<std::shared_ptr<const CapturedCall>> all;
+  std::vector<std::shared_ptr<const CapturedCall>> gone;
   const std::lock_guard lock{dropped().mutex};
-  all.swap(dropped().all);
+  std::vector<std::shared_ptr<const CapturedCall>>& all = dropped().all;
+  const auto kept = std::ranges::partition(all, [](const auto& one) { return one.use_count() > 1; });
+  gone.assign(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
+  all.erase(kept.begin(), kept.end());
+}
+
+/// One after the other, since the last one of a communicator may own what the others shared.
+void drop_graphs_silently() noexcept {
+  for (std::size_t looked_at = 0;;) {
+    std::shared_ptr<const CapturedCall> gone;  // goes behind the lock, for which a thread of the driver's may wait
+    const std::lock_guard lock{dropped().mutex};
+    std::vector<std::shared_ptr<const CapturedCall>>& all = dropped().all;
+    while (looked_at < all.size() && (all[looked_at].use_count() > 1 || !all[looked_at]->goes_silently())) ++looked_at;
+    if (looked_at == all.size()) return;
+    gone = std::exchange(all[looked_at], std::move(all.back()));
+    all.pop_back();
+  }
 }
 
 // ---- Replays -------------------------------------------------------------------------------------------------------
@@ -41,7 +61,10 @@ Replays::Replays(Communicator apart, Group& group, std::shared_ptr<StreamFlight>
 
 void Replays::add(const std::shared_ptr<const CapturedCall>& call) {
   const std::lock_guard lock{mutex_};
-  std::erase_if(all_, [](const auto& one) { return one.expired(); });
+  if (all_.size() >= looks_at_) {
+    std::erase_if(all_, [](const auto& one) { return one.expired(); });
+    looks_at_ = std::max<std::size_t>(16, 2 * all_.size());
+  }
   all_.push_back(call);
 }
 
@@ -70,6 +93,8 @@ void Replays::close() noexcept {
     }
     static_cast<Pending*>(passed)->release();
   }
+  // One that has just begun may be on its way to the engine, which must not get it later.
+  engine_->exclusively([] {});
   apart_.reset();
 }
 
@@ -95,13 +120,14 @@ void Replays::catch_up() {
   }
 }
 
-/// Nothing stands for a call after the communicator has failed or ended.
+/// Nothing stands for a call after the communicator has failed or ended. Then its waits end.
 void Replays::begin(CapturedCall& call) {
-  if (has_ended()) return;
-  if (flight_->is_released()) return flight_->release_again(engine_);
+  if (has_ended() || flight_->is_released())
+    return flight_->release_again(engine_, [kept = call.shared_from_this()] { kept->parts().links->end_waits(); });
   const CapturedCall::Parts& parts = call.parts();
   Operation& operation = Internals::state(*apart_)->collectives.make_stand_in(
-      parts.request->request, parts.algorithm, parts.offsets, parts.progress, parts.location.hash());
+      parts.request->request, parts.algorithm, parts.offsets, parts.progress,
+      parts.location.hash() ^ spread(parts.number));
   operation.asynchronous = true;
   running_.push_back({&operation, false});
   static_cast<Pending&>(operation).retain();
@@ -135,8 +161,15 @@ void Replays::over(Operation& operation, const Error* error) {
 CapturedCall::CapturedCall(std::shared_ptr<Replays> replays, Parts parts)
     : replays_(std::move(replays)), parts_(std::move(parts)) {}
 
+bool CapturedCall::goes_silently() const noexcept {
+  const auto has_other = [](const auto& owned) { return !owned || owned.use_count() > 1; };
+  return has_other(parts_.location.input) && has_other(parts_.location.output) && has_other(parts_.links) &&
+         has_other(parts_.memory);
+}
+
 /// Where nothing will stand for the call, its stream waits for nobody.
 void CapturedCall::begins() noexcept {
+  if (is_broken_) return parts_.links->end_waits();
   replays_->flight().call_begins();
   if (replays_->has_ended() || replays_->flight().is_released())
     parts_.links->end_waits();

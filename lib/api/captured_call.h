@@ -61,10 +61,11 @@ class Replays : public std::enable_shared_from_this<Replays> {
   const std::shared_ptr<Engine> engine_;
   const std::shared_ptr<StreamFlight> flight_;
   std::atomic<bool> has_ended_{false};
-  std::vector<Running> running_;  // owner of the engine; holds a reference of each
-  mutable std::mutex mutex_;      // of what follows
-  std::deque<Event> events_;      // in their order, of which the engine has not heard
-  std::vector<std::weak_ptr<const CapturedCall>> all_;
+  std::vector<Running> running_;                        // owner of the engine; holds a reference of each
+  mutable std::mutex mutex_;                            // of what follows
+  std::deque<Event> events_;                            // in their order, of which the engine has not heard
+  std::vector<std::weak_ptr<const CapturedCall>> all_;  // some are gone
+  std::size_t looks_at_ = 16;                           // the size at which it looks for those
 };
 
 /// A collective that was captured into a graph, and all that its commands use. The graph owns it.
@@ -73,16 +74,22 @@ class CapturedCall : public std::enable_shared_from_this<CapturedCall> {
   struct Parts {
     std::unique_ptr<const DeviceRequest> request;
     std::string algorithm;
-    PartOffsets offsets;  ///< of a _v call
+    std::uint32_t number = 0;  ///< among the captured calls of the communicator, the same on all ranks
+    PartOffsets offsets;       ///< of a _v call
     std::shared_ptr<const StreamPart> progress;
     DeviceLocation location;  ///< with the windows
     std::shared_ptr<transport::StreamLinks> links;
-    std::shared_ptr<const void> memory;  ///< scratch and the like
+    std::shared_ptr<const void> memory;     ///< scratch and the like
+    std::shared_ptr<const void> capture{};  ///< what calls of one capture share
   };
   CapturedCall(std::shared_ptr<Replays> replays, Parts parts);
   CapturedCall(const CapturedCall&) = delete;
 
   const Parts& parts() const { return parts_; }
+  /// Whether somebody else has all that the driver would be called for when it goes.
+  bool goes_silently() const noexcept;
+  /// Its end is not in the graph.
+  void breaks() noexcept { is_broken_.store(true); }
 
   // ---- On a thread of the driver's, each time that a stream gets there
   void begins() noexcept;
@@ -94,12 +101,15 @@ class CapturedCall : public std::enable_shared_from_this<CapturedCall> {
  private:
   const std::shared_ptr<Replays> replays_;
   const Parts parts_;
+  std::atomic<bool> is_broken_{false};
 };
 
-/// For a call whose graph is gone: lets it go as soon as drop_graphs() is called, since the driver must not be called
+/// For a call whose graph is gone: keeps it until one of those below is called, since the driver must not be called
 /// where it says that.
 void drop_later(std::shared_ptr<const CapturedCall> call) noexcept;
-/// Where the program may expect that the driver waits for streams.
+/// Where the program may expect that the driver waits for streams. A call of which the engine has still to hear stays.
 void drop_graphs() noexcept;
+/// The same of calls for which the driver waits for nobody.
+void drop_graphs_silently() noexcept;
 
 }  // namespace tutti::detail

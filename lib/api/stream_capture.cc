@@ -1,5 +1,8 @@
 #include "lib/api/stream_capture.h"
 
+#include <fmt/format.h>
+
+#include <exception>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -25,7 +28,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 class CapturedWork final : public Pending {
  public:
   CapturedWork(std::shared_ptr<Engine> engine, const DeviceStream& stream) : Pending(std::move(engine)) {
-    on_device = {stream.context(), stream.stream(), true};
+    on_device = {stream.context(), stream.stream(), stream.capture().id};
     finish();
   }
   void start() noexcept override {}
@@ -66,13 +69,20 @@ Work StreamCapture::add(Communicator& comm, const Request& request, const Stream
   require_alignment(name, request, group.rank());
   const std::lock_guard lock{calls_.mutex_};
   const cuda::KnowsOfCapture knows;
+  drop_graphs_silently();
   std::optional<Error> failed;
   engine->exclusively([&] { failed = group.failure(); });
   if (failed) throw Error{*failed};
   if (!replays_) replays_ = std::make_shared<Replays>(comm.subgroup(all_ranks(group)), group, calls_.flight_);
+  ++calls_made_;
   try {
     add(request, planned, stream);
   } catch (const Error& error) {
+    const cuda::Current current{stream.context()};
+    // There will be no graph, and no rank waits before it launches one.
+    if (cuda::capture_of(stream.stream()).is_spoiled)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: the capture was spoiled meanwhile: {}", name, error.what())};
     // A part of the call may be in the graph, where it must wait for nobody.
     calls_.flight_->release(engine);
     calls_.abort(name, error);
@@ -89,25 +99,50 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
   auto progress =
       std::make_shared<const StreamProgress>(links, StreamProgress::Staged{}, lowered.commands, calls_.watch_,
                                              calls_.passed_.at(stream.context()), nullptr, true);
+  const std::shared_ptr<Captured> capture = captured_in(stream.capture().id);
   const auto call = std::make_shared<CapturedCall>(
       replays_, CapturedCall::Parts{std::make_unique<const DeviceRequest>(bound.request, OnStream{stream.stream()}),
-                                    planned.stand_in_name(), lowered.offsets, std::move(progress), planned.location,
-                                    calls_.links_, calls_.memory_});
+                                    planned.stand_in_name(), calls_made_, lowered.offsets, std::move(progress),
+                                    planned.location, calls_.links_, calls_.memory_, capture});
   replays_->add(call);
   cuda::Commands to{stream.context(), stream.stream()};
   cuda::keep_with(stream.capture(), std::make_unique<std::function<void()>>([call] { drop_later(call); }));
-  if (latest_.in == stream.capture().id && latest_.stream != stream.stream()) to.wait(latest_.passed);
+  if (capture->passed && capture->stream != stream.stream()) to.wait(capture->passed);
   to.call([](void* data) { static_cast<CapturedCall*>(data)->begins(); }, call.get());
-  links.enter(to, peers_in(lowered.after));
-  calls_.add(bound, lowered, to, true);
-  // The next call begins with empty links.
-  for (const int peer : links.form().sharing)
-    if (lowered.after.sent[at(peer)] > 0) links.wait(to, Word::captured_freed, peer, lowered.after.sent[at(peer)]);
-  to.call([](void* data) { static_cast<CapturedCall*>(data)->ends(); }, call.get());
-  auto passed = passed_.find(stream.context());
-  if (passed == passed_.end()) passed = passed_.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
-  latest_ = {stream.capture().id, stream.stream(), passed->second.get()};
-  to.record(latest_.passed);
+  std::exception_ptr failed;
+  try {
+    links.enter(to, peers_in(lowered.after));
+    calls_.add(bound, lowered, to, true);
+    // The next call begins with empty links.
+    for (const int peer : links.form().sharing)
+      if (lowered.after.sent[at(peer)] > 0) links.wait(to, Word::captured_freed, peer, lowered.after.sent[at(peer)]);
+    to.flush();
+  } catch (const Error&) {
+    failed = std::current_exception();
+  }
+  // A graph that begins the call has to end it.
+  try {
+    to.call([](void* data) { static_cast<CapturedCall*>(data)->ends(); }, call.get());
+  } catch (const Error&) {
+    call->breaks();
+    if (!failed) throw;
+  }
+  if (failed) std::rethrow_exception(failed);
+  auto passed = capture->events.find(stream.context());
+  if (passed == capture->events.end())
+    passed = capture->events.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
+  capture->stream = stream.stream();
+  capture->passed = passed->second.get();
+  to.record(capture->passed);
+}
+
+std::shared_ptr<StreamCapture::Captured> StreamCapture::captured_in(std::uint64_t capture) {
+  if (const auto found = captures_.find(capture); found != captures_.end())
+    if (auto captured = found->second.lock()) return captured;
+  std::erase_if(captures_, [](const auto& one) { return one.second.expired(); });
+  auto captured = std::make_shared<Captured>();
+  captures_[capture] = captured;
+  return captured;
 }
 
 bool StreamCapture::use(std::uint32_t window) {

@@ -29,13 +29,16 @@ class StreamCapture {
   StreamCalls& calls_;
   // Behind the mutex of the calls.
   std::shared_ptr<Replays> replays_;  // null: no call was captured so far
+  /// A capture that has calls. They own it.
   struct Captured {
-    std::uint64_t in = 0;  // the capture; 0: there was none so far
-    cuda::Stream stream = nullptr;
-    cuda::Event passed = nullptr;
+    std::map<cuda::Context, cuda::OwnEvent> events{};  // by the context of their streams
+    cuda::Stream stream = nullptr;                     // of the latest call
+    cuda::Event passed = nullptr;                      // behind it; null: it is not complete
   };
-  Captured latest_;
-  std::map<cuda::Context, cuda::OwnEvent> passed_;  // by the context of their streams
+  std::shared_ptr<Captured> captured_in(std::uint64_t capture);
+
+  std::map<std::uint64_t, std::weak_ptr<Captured>> captures_;  // by their numbers
+  std::uint32_t calls_made_ = 0;
 };
 
 }  // namespace tutti::detail

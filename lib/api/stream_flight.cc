@@ -30,13 +30,16 @@ bool is_wait(const algorithms::StreamCommand& command) {
 /// What the engine does after a failure.
 class StreamRelease final : public Pending {
  public:
-  StreamRelease(std::shared_ptr<Engine> engine, std::shared_ptr<StreamFlight> flight)
-      : Pending(std::move(engine)), flight_(std::move(flight)), end_(Clock::now() + longest_drain) {
+  StreamRelease(std::shared_ptr<Engine> engine, std::shared_ptr<StreamFlight> flight, std::function<void()> end_waits)
+      : Pending(std::move(engine)),
+        flight_(std::move(flight)),
+        end_waits_(std::move(end_waits)),
+        end_(Clock::now() + longest_drain) {
     asynchronous = true;
   }
   void start() noexcept override { expire(); }
   void expire() noexcept override {
-    flight_->end_waits();
+    end_waits_();
     if (!flight_->has_calls() || Clock::now() >= end_) return engine_->finished(*this);
     engine_->look_at(*this, Clock::now() + pause);
   }
@@ -47,15 +50,16 @@ class StreamRelease final : public Pending {
   void recycle() noexcept override { delete this; }
 
   const std::shared_ptr<StreamFlight> flight_;
+  const std::function<void()> end_waits_;
   const Clock::time_point end_;
 };
 
 void StreamFlight::release(const std::shared_ptr<Engine>& engine) {
-  if (!is_released_.exchange(true)) release_again(engine);
+  if (!is_released_.exchange(true)) release_again(engine, [flight = shared_from_this()] { flight->end_waits(); });
 }
 
-void StreamFlight::release_again(const std::shared_ptr<Engine>& engine) {
-  auto& release = *new StreamRelease{engine, shared_from_this()};
+void StreamFlight::release_again(const std::shared_ptr<Engine>& engine, std::function<void()> end_waits) {
+  auto& release = *new StreamRelease{engine, shared_from_this(), std::move(end_waits)};
   engine->submit(release);
   release.Pending::release();
 }
@@ -73,7 +77,7 @@ bool StreamFlight::is_worthless() noexcept {
 bool StreamFlight::drain() noexcept {
   for (const auto end = Clock::now() + longest_drain; has_calls(); std::this_thread::sleep_for(pause)) {
     if (is_broken_ || Clock::now() >= end) return false;
-    if (is_released_) end_waits();
+    end_waits();
   }
   return !is_broken_;
 }

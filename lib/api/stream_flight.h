@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,14 +39,16 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
   /// After a failure there are no more calls. Ends the waits of this rank, again and again until the streams have
   /// passed all calls, since other ranks may still write to the words. The engine does that.
   void release(const std::shared_ptr<Engine>& engine);
-  /// For calls that begin after that, in graphs that the program has launched nevertheless. Owner of the engine.
-  void release_again(const std::shared_ptr<Engine>& engine);
+  /// For calls that begin after that, or after the end of the communicator, in graphs that the program has launched
+  /// nevertheless. Owner of the engine.
+  void release_again(const std::shared_ptr<Engine>& engine, std::function<void()> end_waits);
   bool is_released() const noexcept { return is_released_.load(); }
   void end_waits() noexcept;
   /// Whether streams may have passed calls without all data, since a rank has failed.
   bool is_worthless() noexcept;
 
-  /// Waits until the streams have passed all calls. False: they have not in time, and may go on using all of it.
+  /// Ends the waits of all calls, and waits until the streams have passed them. False: they have not in time, and may
+  /// go on using all of it.
   bool drain() noexcept;
   void forget_links() noexcept;
 

@@ -78,8 +78,8 @@ void Handle::wait_on(void* stream) {
   if (!pending_) return;
   pending_->engine().require_own_process();
   if (const Error* failure = pending_->error()) throw Error{*failure};
-  const auto& [context, own, is_captured] = pending_->on_device;
-  if (pending_->done() && !is_captured) return;
+  const auto& [context, own, capture] = pending_->on_device;
+  if (capture != 0 ? !detail::is_captured_in(context, own, capture) : pending_->done()) return;
   if (!context)
     throw Error{ErrorCode::invalid_argument,
                 "wait_on: the call is on host memory, which no stream of a GPU can await: use wait()"};

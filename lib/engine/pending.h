@@ -78,7 +78,7 @@ class Pending {
   struct OnDevice {
     void* context = nullptr;  ///< null: the call is on host memory
     void* stream = nullptr;
-    bool is_captured = false;  ///< into a graph; the call is then done at once, and runs when the graph does
+    std::uint64_t capture = 0;  ///< into which graph; the call is then done at once, and runs when the graph does
   };
   OnDevice on_device;
   MessageStatus status;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/captured_calls.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/graphs.h"
 #include "tests/gpu/on_device.h"
@@ -26,10 +27,8 @@ namespace {
 namespace cuda = tutti::cuda;
 namespace gpu = tutti::gpu;
 using tutti::Communicator;
-using tutti::ErrorCode;
 using tutti::testing::at;
 using tutti::testing::CapturedGraph;
-using tutti::testing::code_of;
 using tutti::testing::context;
 using tutti::testing::Current;
 using tutti::testing::data_of;
@@ -43,50 +42,14 @@ using tutti::testing::OnDevice;
 using tutti::testing::put;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
-
-constexpr int ranks = 3;
-constexpr std::size_t count = 3001;
-
-void synchronize(const cuda::OwnStream& stream) { cuda::driver().cuStreamSynchronize(stream.get()); }
-
-/// Ranks that are threads make calls of the driver while another one captures.
-template <class Body>
-CapturedGraph captured(const cuda::OwnStream& stream, const Body& body) {
-  return {stream.get(), is_thread() ? cuda::CaptureMode::of_thread : cuda::CaptureMode::global, body};
-}
-
-/// The sum of all ranks' data_of(rank + shift, n).
-std::vector<float> sum_of(Communicator& comm, int shift, std::size_t n, const char* algorithm) {
-  std::vector<float> sum = data_of(comm.rank() + shift, n);
-  comm.all_reduce(sum, tutti::sum, {.algorithm = algorithm});
-  return sum;
-}
-
-struct Way {
-  const char* mode;
-  const char* algorithm;
-};
-constexpr Way ways[] = {{"streams", "ring"},
-                        {"streams", "double_binary_tree"},
-                        {"leader", "direct"},
-                        {"one-shot", "direct"},
-                        {"two-shot", "direct_two_shot"}};
-
-/// In each way, with slots for long vectors in many rounds and for short ones in one.
-void in_each_way(const std::function<void(Communicator&, const char* algorithm)>& body) {
-  for (const Way& way : ways) {
-    const Setting mode{"TUTTI_GPU_MODE", way.mode}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
-    on_ranks(ranks, [&](Communicator& world) {
-      const Current current;
-      INFO(std::string{way.mode}, " ", std::string{way.algorithm}, " on rank ", world.rank());
-      Communicator comm = world.split(0);  // with links of its own
-      const OnDevice<float> first{std::vector<float>(8, 1)};
-      comm.all_reduce(first.span(), tutti::sum, {.algorithm = way.algorithm});  // agrees how calls run
-      body(comm, way.algorithm);
-      world.barrier();
-    });
-  }
-}
+using tutti::testing::captures::captured;
+using tutti::testing::captures::count;
+using tutti::testing::captures::in_each_way;
+using tutti::testing::captures::ranks;
+using tutti::testing::captures::sum_of;
+using tutti::testing::captures::synchronize;
+using tutti::testing::captures::Way;
+using tutti::testing::captures::ways;
 
 TEST_CASE("graphs: a call that was captured runs at each launch") {
   if (!may_have_windows()) return;
@@ -101,6 +64,9 @@ TEST_CASE("graphs: a call that was captured runs at each launch") {
         work = comm.async().all_reduce(from, to, tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
       });
       work.wait();  // there is nothing to wait for
+      const cuda::OwnStream other{context()};
+      // Its capture has ended, and is kept apart from this one.
+      const CapturedGraph empty = captured(other, [&] { work.wait_on(other.get()); });
       for (int turn = 0; turn < 3; ++turn) {
         put(from, data_of(comm.rank() + turn, count));
         graph.launch(stream.get());
@@ -160,7 +126,7 @@ TEST_CASE("graphs: two of them, with several calls each, alternate with calls th
 TEST_CASE("graphs: calls in several streams of a capture come one after the other") {
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
-    const cuda::OwnStream stream{context()}, other{context()};
+    const cuda::OwnStream stream{context()}, other{context()}, third{context()};
     const cuda::OwnEvent fork{context()}, join{context()};
     const OnDevice<float> one{std::vector<float>(count)}, two{std::vector<float>(count)};
     const CapturedGraph graph = captured(stream, [&] {
@@ -171,6 +137,10 @@ TEST_CASE("graphs: calls in several streams of a capture come one after the othe
         return comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = in.get()});
       };
       (void)call(one, stream);
+      {
+        const cuda::KnowsOfCapture knows;
+        (void)captured(third, [&] { (void)call(one, third); });  // another capture, meanwhile
+      }
       tutti::Work work = call(two, other);  // at the same time, as far as the program says
       work.wait_on(stream.get());
       to.copy(cuda::address_of(one.span().data()), cuda::address_of(two.span().data()), 4 * sizeof(float));
@@ -253,68 +223,6 @@ TEST_CASE("graphs: one that is never launched changes nothing, and may go before
   });
 }
 
-TEST_CASE("graphs: what a graph cannot hold is refused in words, and the capture goes on") {
-  if (!may_have_windows()) return;
-  const auto in_capture = [](Communicator& comm, bool is_set_up, const std::string& why, const auto& call) {
-    const Current current;
-    const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
-    if (is_set_up) comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
-    std::string text;
-    const CapturedGraph graph = captured(stream, [&] {
-      CHECK(code_of([&] { call(data.span(), stream.get()); }, text) == ErrorCode::unsupported);
-      INFO(text);
-      CHECK(text.find("its stream is being captured into a graph: " + why) != text.npos);
-    });
-    graph.launch(stream.get());
-    synchronize(stream);
-    comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
-  };
-  const Setting mode{"TUTTI_GPU_MODE", "streams"};
-  on_ranks(2, [&](Communicator& comm) {
-    in_capture(comm, false, "the ranks have not agreed yet how calls run",
-               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, tutti::sum, {.stream = stream}); });
-    in_capture(comm, true, "it cannot wait for its result",
-               [&](auto data, void* stream) { comm.all_reduce(data, tutti::sum, {.stream = stream}); });
-    in_capture(comm, true, "messages go through memory of the host",
-               [&](auto data, void* stream) { (void)comm.isend(data, 1 - comm.rank(), {.stream = stream}); });
-    const tutti::Op op{tutti::DataType::f32, [](void*, const void*, std::size_t) {}};
-    in_capture(comm, true, "it goes through memory of the host",
-               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, op, {.stream = stream}); });
-    const Setting staged{"TUTTI_GPU_MODE", "staged"};
-    Communicator other = comm.split(0);
-    in_capture(other, true, "it goes through memory of the host",
-               [&](auto data, void* stream) { (void)other.async().all_reduce(data, tutti::sum, {.stream = stream}); });
-    comm.barrier();
-  });
-}
-
-TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
-  if (!may_have_windows()) return;
-  in_each_way([](Communicator& comm, const char* algorithm) {
-    const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
-    gpu::Registration registered = gpu::register_memory(comm, data.span());
-    if (!registered.is_shared()) return gpu::deregister_memory(comm, std::move(registered));  // over links
-    std::optional<CapturedGraph> graph{captured(stream, [&] {
-      (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
-    })};
-    std::string text;
-    if (comm.rank() != 1) graph.reset();
-    const ErrorCode code = code_of([&] { gpu::deregister_memory(comm, std::move(registered)); }, text);
-    INFO(text);
-    CHECK(code == (comm.rank() == 1 ? ErrorCode::invalid_argument : ErrorCode::mismatch));
-    CHECK(text.find(comm.rank() == 1 ? "a graph has a call with this memory: destroy first"
-                                     : "rank 1 cannot deregister what it gave; it says why") != text.npos);
-    CHECK(registered.is_shared());
-    graph.reset();
-    gpu::deregister_memory(comm, std::move(registered));
-    comm.barrier();
-  });
-}
-
-/// As in the test of calls that are not captured, no memory is freed while a call is on its way, and no two streams
-/// share a hardware queue. For ThreadSanitizer, which sees the order of all streams here.
 TEST_CASE("graphs: on the streams of ranks that are threads") {
   if (!has_gpu() || !has_kernels() || !is_thread()) return;
   for (const Way& way : ways) {

@@ -1,0 +1,196 @@
+// What calls that are captured into graphs refuse, and what they do not disturb.
+
+#include <doctest/doctest.h>
+#include <tutti/gpu.h>
+#include <tutti/gpu_memory.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/gpu/captured_calls.h"
+#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/graphs.h"
+#include "tests/gpu/on_device.h"
+#include "tests/gpu/windows.h"
+#include "tests/support/sample.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+namespace cuda = tutti::cuda;
+namespace gpu = tutti::gpu;
+using tutti::Communicator;
+using tutti::ErrorCode;
+using tutti::testing::at;
+using tutti::testing::CapturedGraph;
+using tutti::testing::code_of;
+using tutti::testing::context;
+using tutti::testing::Current;
+using tutti::testing::data_of;
+using tutti::testing::get;
+using tutti::testing::may_have_windows;
+using tutti::testing::on_ranks;
+using tutti::testing::OnDevice;
+using tutti::testing::put;
+using tutti::testing::same_bits;
+using tutti::testing::Setting;
+using tutti::testing::captures::captured;
+using tutti::testing::captures::count;
+using tutti::testing::captures::in_each_way;
+using tutti::testing::captures::ranks;
+using tutti::testing::captures::sum_of;
+using tutti::testing::captures::synchronize;
+
+TEST_CASE("graphs: what a graph cannot hold is refused in words, and the capture goes on") {
+  if (!may_have_windows()) return;
+  const auto in_capture = [](Communicator& comm, bool is_set_up, const std::string& why, const auto& call) {
+    const Current current;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    if (is_set_up) comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
+    std::string text;
+    const CapturedGraph graph = captured(stream, [&] {
+      CHECK(code_of([&] { call(data.span(), stream.get()); }, text) == ErrorCode::unsupported);
+      INFO(text);
+      CHECK(text.find("its stream is being captured into a graph: " + why) != text.npos);
+    });
+    graph.launch(stream.get());
+    synchronize(stream);
+    comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
+  };
+  const Setting mode{"TUTTI_GPU_MODE", "streams"};
+  on_ranks(2, [&](Communicator& comm) {
+    in_capture(comm, false, "the ranks have not agreed yet how calls run",
+               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, tutti::sum, {.stream = stream}); });
+    in_capture(comm, true, "it cannot wait for its result",
+               [&](auto data, void* stream) { comm.all_reduce(data, tutti::sum, {.stream = stream}); });
+    in_capture(comm, true, "messages go through memory of the host",
+               [&](auto data, void* stream) { (void)comm.isend(data, 1 - comm.rank(), {.stream = stream}); });
+    const tutti::Op op{tutti::DataType::f32, [](void*, const void*, std::size_t) {}};
+    in_capture(comm, true, "it goes through memory of the host",
+               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, op, {.stream = stream}); });
+    const Setting staged{"TUTTI_GPU_MODE", "staged"};
+    Communicator other = comm.split(0);
+    in_capture(other, true, "it goes through memory of the host",
+               [&](auto data, void* stream) { (void)other.async().all_reduce(data, tutti::sum, {.stream = stream}); });
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: a call in a capture that is spoiled is refused, and its communicator goes on") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    std::string text;
+    CHECK_THROWS_AS(captured(stream,
+                             [&] {
+                               (void)cuda::driver().cuStreamSynchronize.result(stream.get());  // spoils it
+                               const tutti::CallOptions options{.algorithm = algorithm, .stream = stream.get()};
+                               const auto call = [&] {
+                                 (void)comm.async().all_reduce(data.span(), tutti::sum, options);
+                               };
+                               CHECK(code_of(call, text) == ErrorCode::invalid_argument);
+                             }),
+                    tutti::Error);
+    INFO(text);
+    CHECK(text.find("has spoiled the capture: end it") != text.npos);
+    put(data.span(), data_of(comm.rank(), count));
+    comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+    CHECK(same_bits(get(data.span()), sum_of(comm, 0, count, algorithm)));
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: those of equal calls that ranks launch in different orders are a mismatch") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    const auto capture = [&] {
+      return captured(stream, [&] {
+        (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+      });
+    };
+    const CapturedGraph one = capture(), other = capture();
+    one.launch(stream.get());
+    other.launch(stream.get());
+    synchronize(stream);
+    comm.barrier();
+    (comm.rank() == 0 ? one : other).launch(stream.get());
+    (comm.rank() == 0 ? other : one).launch(stream.get());
+    synchronize(stream);
+    std::string text;
+    std::optional<ErrorCode> code;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    while (!code && std::chrono::steady_clock::now() < end) {
+      try {
+        comm.barrier();
+      } catch (const tutti::Error& error) {
+        code = error.code();
+        text = error.what();
+      }
+    }
+    INFO(text);
+    CHECK(code == ErrorCode::mismatch);
+  });
+}
+
+TEST_CASE("graphs: the library's own memory and kernels spoil no capture of the program's") {
+  if (!may_have_windows()) return;
+  const Setting slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
+  for (const char* mode : {"streams", "leader", "staged"}) {
+    const Setting chosen{"TUTTI_GPU_MODE", mode};
+    on_ranks(ranks, [&](Communicator& world) {
+      const Current current;
+      const cuda::OwnStream bystander{context()}, stream{context()};
+      const OnDevice<float> data{data_of(world.rank(), count)};
+      const CapturedGraph empty = captured(bystander, [&] {
+        Communicator comm = world.split(0);
+        auto array = gpu::allocate<float>(comm, count);
+        comm.all_reduce(data.span(), array.span(), tutti::sum, {.algorithm = "direct", .stream = stream.get()});
+        comm.async().all_reduce(array.span(), tutti::sum, {.stream = stream.get()}).wait();
+        array = gpu::allocate<float>(comm, 10);
+      });
+      empty.launch(bystander.get());
+      synchronize(bystander);
+      world.barrier();
+    });
+  }
+}
+
+TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    gpu::Registration registered = gpu::register_memory(comm, data.span());
+    if (!registered.is_shared()) return gpu::deregister_memory(comm, std::move(registered));  // over links
+    std::optional<CapturedGraph> graph{captured(stream, [&] {
+      (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+    })};
+    std::string text;
+    if (comm.rank() != 1) graph.reset();
+    const ErrorCode code = code_of([&] { gpu::deregister_memory(comm, std::move(registered)); }, text);
+    INFO(text);
+    CHECK(code == (comm.rank() == 1 ? ErrorCode::invalid_argument : ErrorCode::mismatch));
+    CHECK(text.find(comm.rank() == 1 ? "a graph has a call with this memory: destroy first"
+                                     : "rank 1 cannot deregister what it gave; it says why") != text.npos);
+    CHECK(registered.is_shared());
+    graph.reset();
+    gpu::deregister_memory(comm, std::move(registered));
+    comm.barrier();
+  });
+}
+
+/// As in the test of calls that are not captured, no memory is freed while a call is on its way, and no two streams
+/// share a hardware queue. For ThreadSanitizer, which sees the order of all streams here.
+
+}  // namespace
