@@ -33,9 +33,10 @@ inline namespace TUTTI_ABI {
 /// Failure:   as for host memory. After an error the call may write to its output until the stream is synchronised.
 ///            Error{unsupported} without a GPU that can be used: why_not() says why.
 /// Graphs:    while the stream is being captured, async() puts a collective into the graph, and wait() has nothing to
-/// wait
-///            for. All ranks capture the same calls, and launch the same graphs in the same order. docs/gpu.md says who
-///            owns what, and what is Error{unsupported}.
+///            wait for. All ranks capture the same calls, and launch the same graphs in the same order. Each rank
+///            destroys its graphs, and waits for their launches, before any rank frees or reuses shared memory that
+///            they use, also after the end of the communicator. Else launches write to what is there by then.
+///            docs/gpu.md says who owns what, and what is Error{unsupported}.
 /// Streams:   the call of a rank waits in its stream for the other ranks. So ranks that use several streams or
 ///            communicators enqueue calls that depend on each other in the same order, as with NCCL, and in no more
 ///            streams at a time than CUDA_DEVICE_MAX_CONNECTIONS (8).

@@ -44,6 +44,9 @@ inline namespace TUTTI_ABI {
 ///            communicator in which none of its calls is on its way, or when the communicator ends, and never while
 ///            another rank has it open, or a graph has a call with it. Memory that is not shared goes back at once, by
 ///            cuMemFree(), which waits for all streams of the GPU.
+/// Graphs:    a graph that has a call with it keeps it, and that of the other ranks. Launches go on using the memory of
+///            all ranks, also after the end of the communicator: each rank destroys its graphs before any rank uses its
+///            part for something else.
 template <Element T>
 class [[nodiscard]] Array {
  public:
@@ -100,7 +103,8 @@ Array<T> allocate(Communicator& comm, std::size_t count) {
 /// Ownership: movable, not copyable; one that was moved from, or deregistered, is empty. It does not own the memory.
 ///            Destroying it, or moving another one to it, is local: later calls of this rank do not count the memory as
 ///            registered, so that all ranks do so before the next call with it (else Error{mismatch}). Other ranks keep
-///            it open until they have ended the communicator, so it may only be freed then.
+///            it open until they have ended the communicator, and graphs that have calls with it keep it open longer:
+///            it may only be freed when all ranks have done so, and destroyed those graphs.
 ///            One that outlives its communicator has nothing left to do, and may be destroyed at any time.
 class [[nodiscard]] Registration {
  public:
@@ -128,8 +132,9 @@ class [[nodiscard]] Registration {
 ///            handle; what a framework hands out lies in such ones. No part of it is registered already.
 /// Agreement: as for allocate(). Ranks register equally many elements (Error{mismatch}), where they like.
 /// Ownership: the memory stays the program's, and exists until deregister_memory() has returned, or all ranks have
-///            ended the communicator. Where it was freed too early, the next call with it is Error{invalid_argument} on
-///            that rank, whatever is at its address by then.
+///            ended the communicator, and each rank has destroyed its graphs that have calls with it, after the last
+///            launch. Else launches of other ranks read and write what is there by then. Where it was freed too early,
+///            the next call with it is Error{invalid_argument} on that rank, whatever is at its address by then.
 /// Errors:    a rank whose memory cannot be registered, since it is empty, of the host, or registered in part, gets
 ///            Error{invalid_argument}, and all others Error{mismatch}. Nothing has changed then, and ranks may go on.
 /// Threading, failure: as allocate().
