@@ -32,8 +32,10 @@ using tutti::testing::at;
 using tutti::testing::CapturedGraph;
 using tutti::testing::code_of;
 using tutti::testing::context;
+using tutti::testing::counted;
 using tutti::testing::Current;
 using tutti::testing::data_of;
+using tutti::testing::fail_next;
 using tutti::testing::get;
 using tutti::testing::may_have_windows;
 using tutti::testing::on_ranks;
@@ -123,7 +125,7 @@ TEST_CASE("graphs: those of equal calls that ranks launch in different orders ar
     one.launch(stream.get());
     other.launch(stream.get());
     synchronize(stream);
-    comm.barrier();
+    // From here on another rank may have failed.
     (comm.rank() == 0 ? one : other).launch(stream.get());
     (comm.rank() == 0 ? other : one).launch(stream.get());
     synchronize(stream);
@@ -140,6 +142,49 @@ TEST_CASE("graphs: those of equal calls that ranks launch in different orders ar
     }
     INFO(text);
     CHECK(code == ErrorCode::mismatch);
+    CHECK(text.find("failed in operation #") == text.npos);  // which would not be the program's
+  });
+}
+
+TEST_CASE("graphs: those that are gone go by and by, though no other calls are made") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    constexpr int captures = 200;
+    const std::uint64_t before = counted("fake_cuda_events");
+    for (int i = 0; i < captures; ++i)
+      (void)captured(stream, [&] {
+        (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+      });
+    // Each has an event. The driver tells a moment later that a graph is gone.
+    CHECK(counted("fake_cuda_events") < before + captures / 2);
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: a call of which only a part is in a graph ends when that is launched") {
+  if (!may_have_windows() || counted("fake_cuda_calls") == 0) return;
+  in_each_way([](Communicator& world, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    std::optional<Communicator> comm{world.split(0)};
+    comm->all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
+    world.barrier();
+    const CapturedGraph graph = captured(stream, [&] {
+      if (world.rank() != 1) return;
+      fail_next("cuStreamBatchMemOp", cuda::Result::out_of_memory);
+      const auto call = [&] {
+        (void)comm->async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+      };
+      CHECK_THROWS_AS(call(), tutti::Error);
+    });
+    graph.launch(stream.get());
+    synchronize(stream);
+    const auto begin = std::chrono::steady_clock::now();
+    comm.reset();
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds{9});  // else it waits 10 s for the call
+    world.barrier();
   });
 }
 

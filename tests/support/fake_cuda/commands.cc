@@ -331,6 +331,12 @@ extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_bytes_
   return fake_cuda::bytes_copied;
 }
 
+extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_events() {
+  const fake_cuda::Hidden hidden;
+  const fake_cuda::Lock lock{fake_cuda::big};
+  return fake_cuda::events.size();
+}
+
 extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_timed_events() {
   return fake_cuda::timed_events;
 }

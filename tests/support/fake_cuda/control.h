@@ -28,12 +28,13 @@ void fake_cuda_fail_kernel(int result);
 std::uint64_t fake_cuda_fail_next(const char* function, int result);
 
 /// The calls that were made, the commands that streams ran, the bytes that were copied, the kernels that ran, the
-/// events made that tell their time.
+/// events made that tell their time; and the events that exist.
 std::uint64_t fake_cuda_calls();
 std::uint64_t fake_cuda_commands_run();
 std::uint64_t fake_cuda_bytes_copied();
 std::uint64_t fake_cuda_kernels_run();
 std::uint64_t fake_cuda_timed_events();
+std::uint64_t fake_cuda_events();
 
 /// Called by a kernel: it reads, or writes, these bytes.
 void fake_cuda_note_use(const void* address, std::size_t bytes, int is_write);

@@ -83,7 +83,8 @@ void end(const std::shared_ptr<Capture>& capture) {
 void lay_out(ExecState& exec) {
   for (std::size_t i = 0; i < exec.graph->nodes.size(); ++i) {
     const std::vector<std::size_t>& after = exec.graph->nodes[i].after;
-    const auto goes_on = std::ranges::find_if(exec.ends, [&](std::size_t end) { return std::ranges::count(after, end); });
+    const auto goes_on =
+        std::ranges::find_if(exec.ends, [&](std::size_t end) { return std::ranges::count(after, end); });
     exec.lanes.push_back(static_cast<std::size_t>(goes_on - exec.ends.begin()));
     if (goes_on == exec.ends.end())
       exec.ends.push_back(i);
