@@ -151,7 +151,10 @@ void Replays::over(Operation& operation, const Error* error) {
   std::erase_if(running_, [&](const Running& one) { return one.operation == &operation; });
   if (error) {
     flight_->release(engine_);
-    group_.fail(*error);
+    // Its number is none of the program's calls.
+    Error reason{error->code(), error->what(), error->rank()};
+    Internals::set_details(reason, error->details());
+    group_.fail(reason);
   }
   static_cast<Pending&>(operation).release();
 }
