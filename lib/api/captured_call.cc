@@ -36,9 +36,9 @@ void drop_graphs() noexcept {
   std::vector<std::shared_ptr<const CapturedCall>> gone;
   const std::lock_guard lock{dropped().mutex};
   std::vector<std::shared_ptr<const CapturedCall>>& all = dropped().all;
-  const auto kept = std::ranges::partition(all, [](const auto& one) { return one.use_count() > 1; });
-  gone.assign(std::make_move_iterator(kept.begin()), std::make_move_iterator(kept.end()));
-  all.erase(kept.begin(), kept.end());
+  const auto kept = std::partition(all.begin(), all.end(), [](const auto& one) { return one.use_count() > 1; });
+  gone.assign(std::make_move_iterator(kept), std::make_move_iterator(all.end()));
+  all.erase(kept, all.end());
 }
 
 /// One after the other, since the last one of a communicator may own what the others shared.
