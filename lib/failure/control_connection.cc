@@ -9,7 +9,7 @@
 
 namespace tutti::detail {
 
-void ControlConnection::send(const ControlMessage& message) noexcept {
+void ControlConnection::send(const ControlMessage& message) {
   if (ended()) return;
   unsent_ += encode(message);
   write();
@@ -29,7 +29,7 @@ void ControlConnection::write() noexcept {
   }
 }
 
-void ControlConnection::read(std::vector<ControlMessage>& messages) noexcept {
+void ControlConnection::read(std::vector<ControlMessage>& messages) {
   std::array<char, 16 * 1024> buffer;
   while (!ended()) {
     const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -42,7 +42,7 @@ void ControlConnection::read(std::vector<ControlMessage>& messages) noexcept {
   }
 }
 
-void ControlConnection::digest(std::vector<ControlMessage>& messages) noexcept {
+void ControlConnection::digest(std::vector<ControlMessage>& messages) {
   std::size_t begin = 0;
   while (arrived_.size() - begin >= control_message_head) {
     std::size_t length = 0;

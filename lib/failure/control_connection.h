@@ -30,16 +30,16 @@ class ControlConnection {
 
   /// A peer that does not read loses the connection once this many bytes wait for it.
   static constexpr std::size_t most_unsent = std::size_t{1} << 20;
-  void send(const ControlMessage& message) noexcept;
+  void send(const ControlMessage& message);
   void write() noexcept;
   /// Appends the messages that have arrived. Those before an end are delivered before the end becomes visible.
-  void read(std::vector<ControlMessage>& messages) noexcept;
+  void read(std::vector<ControlMessage>& messages);
   void cut() noexcept;
   /// Blocks until everything is sent, or until `deadline`.
   void flush(Clock::time_point deadline) noexcept;
 
  private:
-  void digest(std::vector<ControlMessage>& messages) noexcept;
+  void digest(std::vector<ControlMessage>& messages);
 
   Descriptor socket_;
   std::string unsent_;

@@ -1,20 +1,35 @@
 #include "lib/failure/detector.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "lib/base/background_thread.h"
+#include "lib/base/system_error_text.h"
 #include "lib/failure/member.h"
 
 namespace tutti::detail {
+namespace {
+
+constexpr std::size_t reserve_bytes = std::size_t{256} << 10;
+
+void unmap(void* memory) {
+  if (memory != MAP_FAILED) ::munmap(memory, reserve_bytes);
+}
+
+}  // namespace
 
 FailureDetector::FailureDetector(int rank, std::shared_ptr<transport::Acceptor> acceptor, const Secret& key,
                                  std::shared_ptr<TlsProxies> tls_proxies)
     : rank_(rank),
       acceptor_(std::move(acceptor)),
       member_(std::make_unique<Member>(rank, acceptor_, key, std::move(tls_proxies),
-                                       Member::Shared{tasks_, readiness_, reunions_})) {
+                                       Member::Shared{tasks_, readiness_, reunions_})),
+      reserve_(::mmap(nullptr, reserve_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), unmap) {
   acceptor_->serve(Purpose::failure_detector, [this](const Hello& hello, net::Socket socket) {
     const auto connection = std::make_shared<Descriptor>(std::move(socket));
     tasks_.post([this, connection, from = hello.from] { member_->accept(from, std::move(*connection)); });
@@ -35,7 +50,7 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
   const auto parsed = net::parse_address(first_address);
   const bool is_port = !parsed || !parsed->is_unix();
   member_->begin(std::move(ranks), settings, user);
-  thread_ = start_thread_without_signals([this] { member_->run(); });
+  thread_ = start_thread_without_signals([this, &user] { run(user); });
   if (readiness_.wait(deadline)) return;
   const auto failure = readiness_.hopeless();
   stop();
@@ -46,6 +61,18 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
                           member_->name(rank_), member_->name(0), first_address,
                           is_port ? " and that their hosts may connect to that port" : ""),
               0};
+}
+
+void FailureDetector::run(DetectorUser& user) noexcept {
+  try {
+    member_->run();
+  } catch (const std::bad_alloc&) {
+    reserve_.reset();  // enough to say so; the others notice when this process leaves
+    user.failed({.code = ErrorCode::system,
+                 .culprit = rank_,
+                 .text = "the failure detector of this rank has no memory: " + refusal(ENOMEM)});
+    readiness_.set_ready();
+  }
 }
 
 void FailureDetector::stop() noexcept {

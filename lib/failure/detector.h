@@ -65,12 +65,17 @@ class FailureDetector {
   Reunion reunite(const Report& report, Clock::time_point deadline);
 
  private:
+  void run(DetectorUser& user) noexcept;
+
   const int rank_;
   const std::shared_ptr<transport::Acceptor> acceptor_;
   TaskQueue tasks_;
   Readiness readiness_;
   Reunions reunions_;
   const std::unique_ptr<Member> member_;
+  /// Address space that nobody uses until there is no other. Where that is limited, the thread, which has no memory of
+  /// its own, can still say that there is none.
+  std::unique_ptr<void, void (*)(void*)> reserve_;
   std::thread thread_;
 };
 

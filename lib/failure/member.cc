@@ -51,7 +51,7 @@ void Member::leave_soon() {
   leave_at_ = Clock::now() + (shared_.readiness.hopeless() && coordinator_ ? explanation_time : milliseconds{0});
 }
 
-void Member::run() noexcept {
+void Member::run() {
   succession_.set_led_until(Clock::now());
   elect();
   if (job_.size() == 1) set_ready();

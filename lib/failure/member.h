@@ -47,7 +47,7 @@ class Member {
   /// Called before run().
   void begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user);
   /// Runs until leave_soon() has been called and the others have been told.
-  void run() noexcept;
+  void run();
 
   int coordinator() const { return succession_.coordinator(); }
   const std::string& name(int rank) const { return job_.name(rank); }

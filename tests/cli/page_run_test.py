@@ -77,7 +77,7 @@ class Run(Opened):
     def write(self, *words):
         done = tutti("plan", *words, "--html", self.file, "--trace", self.traced)
         self.assertEqual((done.code, done.err), (0, ""), done)
-        self.assertLess(self.file.stat().st_size, 360_000)
+        self.assertLess(self.file.stat().st_size, 400_000)
         return done.out
 
     def refused(self, *words):

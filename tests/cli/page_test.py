@@ -123,7 +123,7 @@ class Written(Case):
 
     def test_it_is_one_small_file_that_names_no_other(self):
         text = self.write("all_reduce", "--compare", "double_binary_tree*4,ring").read_text()
-        self.assertLess(len(text.encode()), 360_000)
+        self.assertLess(len(text.encode()), 400_000)
         self.assertEqual(set(re.findall(r"https?://[^\"' ]*", text)), {"http://www.w3.org/2000/svg"})
         self.assertEqual(re.findall(r"\b(?:src|@import|url)\b\s*[=(\"]", text), [])
         self.assertEqual(re.findall(r"\b(?:href)=\"(?!data:,)", text), [])

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using algorithms::Choice;
 
-constexpr std::size_t most_bytes = 360'000;
+constexpr std::size_t most_bytes = 400'000;
 
 [[noreturn]] void wrong(const std::string& message) { throw Error(ErrorCode::invalid_argument, "plan: " + message); }
 

@@ -41,7 +41,7 @@ struct PageStart {
 
 /// A self-contained page: the plans of the whole catalogue and of `choices`, over 2 to 16 ranks, and a replayer
 /// (cli/plan/page/web/) that runs them in the browser as algorithms/replay.h does here. Throws Error{invalid_argument}
-/// if it would be 360 kB or more, or if a plan is wrong.
+/// if it would be 400 kB or more, or if a plan is wrong.
 std::string to_html(const PageStart& start);
 
 /// The options of the page.
