@@ -61,7 +61,8 @@ std::vector<Vector> results_of_all(const WorldOptions& options, const std::strin
 bool same_bits(const std::vector<Vector>& a, const std::vector<Vector>& b) {
   bool same = a.size() == b.size();
   for (std::size_t i = 0; same && i < a.size(); ++i)
-    same = a[i].size() == b[i].size() && std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) == 0;
+    same = a[i].size() == b[i].size() &&
+           (a[i].empty() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) == 0);
   return same;
 }
 
