@@ -313,7 +313,8 @@ std::string help_text() {
          "\nOptions of nccl-tests (each takes a value):\n" + describe(options_there) + "\nOptions of tutti:\n" +
          describe(options_ours) +
          "\nComparison with other libraries (docs/performance.md). These work as above: -g, -b, -e, -f, --transport\n"
-         "shm, tcp or, within tools/hosts N --once, hosts:N. --min-time and --max-time are those of a point, -T that of one start of a library.\n" +
+         "shm, tcp or, within tools/hosts N --once, hosts:N. --min-time and --max-time are those of a point, -T that "
+         "of one start of a library.\n" +
          describe(options_comparing) +
          "  -h, --help\n\n"
          "Examples:\n"

@@ -26,8 +26,8 @@ bool DeviceArithmetic::serves(DataType type, OpKind op) {
   return compute::gpu::choose(type, op, Step::whole).kernel != nullptr;
 }
 
-/// A kernel has no place for marks between its commands, and counts in the words of calls that are not captured. So where
-/// there are marks, and in graphs, the stream itself signals and waits.
+/// A kernel has no place for marks between its commands, and counts in the words of calls that are not captured. So
+/// where there are marks, and in graphs, the stream itself signals and waits.
 void StreamLowering::add(const StreamCommands& commands, std::span<const StreamMark> marks) const {
   if (marks.empty() && !is_captured_ && !commands.in_kernels.empty()) {
     std::size_t next = 0;

@@ -3,13 +3,13 @@
 // (tests/models/meeting_test.cc): all three run this.
 //
 // The kernel itself does what a stream would do before and after it. It tells the ranks that use its rank's memory that
-// they may, which is a message, and waits for the messages of those whose memory it uses. Afterwards it tells these that
-// it has done with it, which is credit, and waits for the credit of the others. Numbers and order are those of the stream's commands, which
-// algorithms/stream_tasks.cc makes, and so are the words. So a rank may as well run them in its stream, and a store of
-// the host ends all waits.
+// they may, which is a message, and waits for the messages of those whose memory it uses. Afterwards it tells these
+// that it has done with it, which is credit, and waits for the credit of the others. Numbers and order are those of the
+// stream's commands, which algorithms/stream_tasks.cc makes, and so are the words. So a rank may as well run them in
+// its stream, and a store of the host ends all waits.
 //
-// No block waits for another one of its own grid: the first one that runs sends the messages, and the last one that ends
-// gives credit, whichever they are. So blocks may run one after the other, in any order.
+// No block waits for another one of its own grid: the first one that runs sends the messages, and the last one that
+// ends gives credit, whichever they are. So blocks may run one after the other, in any order.
 //
 // A file that includes this defines
 //
