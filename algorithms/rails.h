@@ -87,7 +87,7 @@ struct Piece {
 /// those d places ahead and behind.
 void for_rounds(int self, int count, auto act) {
   const Ring ring{self, count};
-  for (int distance = 1; distance < count; ++distance) act(ring.ahead(distance), ring.behind(distance), distance);
+  for (int distance = 1; distance < count; ++distance) act(ring.ahead(distance), ring.behind(distance));
 }
 
 /// Sends and receives in turn: a sender that had to wait for a receiver to take the first of its messages would else
@@ -112,25 +112,28 @@ class Exchanges {
   /// Sums of the host, of the parts that this rank serves; `sum(i)` is where the i-th range of them belongs.
   void sum_on_host(const Piece& input, auto sum) {
     const std::vector<Range> mine = served();
-    for_rounds(rank_ - grid_.first_of(host_), grid_.size_of(host_), [&](int ahead, int behind, int distance) {
-      const int to = grid_.first_of(host_) + ahead, from = grid_.first_of(host_) + behind;
+    bool first = true;
+    for_neighbours([&](int to, int from) {
       const std::vector<Range> theirs = owned_.served_by(to);
       alternate(
           theirs.size(), mine.size(), [&](std::size_t i) { plan_.send(to, input(theirs[i])); },
-          [&](std::size_t i) { plan_.recv_reduce(from, sum(i), distance == 1 ? input(mine[i]) : sum(i)); });
+          [&](std::size_t i) { plan_.recv_reduce(from, sum(i), first ? input(mine[i]) : sum(i)); });
+      first = false;
     });
   }
   /// Sends the owners of parts what this host has of them, `have(part)`, and sums this rank's own part in `sum`.
   void sum_on_rails(auto have, Blocks sum) {
     Blocks own = have(own_part());
-    each_on_rails(
-        [&](int rail, int host) { plan_.send(grid_.server(host, rail), have(owned_.part(host, rail))); },
-        [&](int rail, int host) { plan_.recv_reduce(grid_.server(host, rail), sum, std::exchange(own, sum)); });
+    for (const int rail : rails_)
+      for_rounds(host_, grid_.hosts(), [&](int ahead, int behind) {
+        if (owns(ahead, rail)) plan_.send(grid_.server(ahead, rail), have(owned_.part(ahead, rail)));
+        if (owns(host_, rail)) plan_.recv_reduce(grid_.server(behind, rail), sum, std::exchange(own, sum));
+      });
   }
   /// Sends this rank's part, `own`, to all hosts, and receives those of the others into `output`.
   void gather_on_rails(Blocks own, const Piece& output) {
     for (const int rail : rails_)
-      for_rounds(host_, grid_.hosts(), [&](int ahead, int behind, int) {
+      for_rounds(host_, grid_.hosts(), [&](int ahead, int behind) {
         if (owns(host_, rail)) plan_.send(grid_.server(ahead, rail), own);
         if (owns(behind, rail)) plan_.recv(grid_.server(behind, rail), output(owned_.part(behind, rail)));
       });
@@ -138,8 +141,7 @@ class Exchanges {
   /// All ranks of the host get all parts; `have` is where those are that this rank serves.
   void gather_on_host(auto have, const Piece& output) {
     const std::vector<Range> mine = served();
-    for_rounds(rank_ - grid_.first_of(host_), grid_.size_of(host_), [&](int ahead, int behind, int) {
-      const int to = grid_.first_of(host_) + ahead, from = grid_.first_of(host_) + behind;
+    for_neighbours([&](int to, int from) {
       const std::vector<Range> theirs = owned_.served_by(from);
       alternate(
           mine.size(), theirs.size(), [&](std::size_t i) { plan_.send(to, have(mine[i])); },
@@ -148,13 +150,11 @@ class Exchanges {
   }
 
  private:
+  /// Whether the rank that serves the rail on that host has a part of its own in it.
   bool owns(int host, int rail) const { return host < grid_.owners(rail); }
-  void each_on_rails(auto send, auto receive) {
-    for (const int rail : rails_)
-      for_rounds(host_, grid_.hosts(), [&](int ahead, int behind, int) {
-        if (owns(ahead, rail)) send(rail, ahead);
-        if (owns(host_, rail) && rail == grid_.rail_of(rank_)) receive(rail, behind);
-      });
+  void for_neighbours(auto act) {
+    const int first = grid_.first_of(host_);
+    for_rounds(rank_ - first, grid_.size_of(host_), [&](int ahead, int behind) { act(first + ahead, first + behind); });
   }
 
   PlanBuilder& plan_;
