@@ -11,6 +11,7 @@
 
 #include "lib/base/collective_traits.h"
 #include "lib/base/suggest.h"
+#include "lib/base/words.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
@@ -26,21 +27,6 @@ constexpr std::string_view builtin_text =
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\""; }
-
-/// Runs at each start of a rank for the whole table: with find_first_of(), which searches for each character, it took
-/// 0.2 ms.
-std::vector<std::string_view> words_of(std::string_view text) {
-  const auto is_blank = [](char character) { return character == ' ' || character == '\t' || character == '\r'; };
-  std::vector<std::string_view> words;
-  words.reserve(8);
-  const char* const end = text.data() + text.size();
-  for (const char* begin = text.data(); (begin = std::find_if_not(begin, end, is_blank)) != end;) {
-    const char* const word_end = std::find_if(begin, end, is_blank);
-    words.emplace_back(begin, word_end);
-    begin = word_end;
-  }
-  return words;
-}
 
 std::string joined(const std::vector<std::string_view>& words) {
   std::string text;

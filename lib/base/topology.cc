@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "lib/base/suggest.h"
+#include "lib/base/words.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -87,18 +88,6 @@ std::string node_of(const std::vector<int>& cores, const std::string& root) {
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
-
-std::vector<std::string_view> words_of(std::string_view line) {
-  constexpr std::string_view blanks = " \t\r";
-  std::vector<std::string_view> words;
-  while (true) {
-    const std::size_t begin = line.find_first_not_of(blanks);
-    if (begin == std::string_view::npos) return words;
-    const std::size_t end = std::min(line.find_first_of(blanks, begin), line.size());
-    words.push_back(line.substr(begin, end - begin));
-    line.remove_prefix(end);
-  }
-}
 
 /// "cache a node 0", in any order.
 Place place_in(std::span<const std::string_view> words) {
