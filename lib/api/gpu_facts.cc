@@ -9,6 +9,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/gpu/context.h"
+#include "lib/base/topology.h"
 #include "lib/compute/gpu/image.h"
 #include "lib/gpu/device_stream.h"
 
@@ -108,11 +109,9 @@ std::vector<int> GpusOfRanks::ranks_of_host(int host) const {
 }
 
 int GpusOfRanks::ranks_on_each_host() const {
-  const auto on_first = static_cast<int>(ranks_of_host(0).size());
-  if (on_first == ranks()) return 0;
-  for (int rank = 0; rank < ranks(); ++rank)
-    if (of(rank).host != rank / on_first * on_first) return 0;
-  return ranks() % on_first == 0 ? on_first : 0;
+  std::vector<int> hosts;
+  std::ranges::transform(all_, std::back_inserter(hosts), &GpuFacts::host);
+  return tutti::ranks_on_each_host(hosts);
 }
 
 }  // namespace tutti::detail

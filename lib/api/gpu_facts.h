@@ -47,8 +47,7 @@ class GpusOfRanks {
   /// By rank, the first rank on its GPU.
   std::vector<int> first_on_gpu() const;
   std::vector<int> ranks_of_host(int host) const;
-  /// How many neighbouring ranks each of several hosts has. 0: they differ, or their ranks are not neighbours, or there
-  /// is one host, within which plans need not tell near from far.
+  /// tutti::ranks_on_each_host() of ranks that share memory.
   int ranks_on_each_host() const;
 
  private:

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <system_error>
 
@@ -180,6 +182,16 @@ std::vector<Place> Topology::places_of(int ranks) const {
   std::vector<Place> places;
   for (int rank = 0; rank < ranks; ++rank) places.push_back(place_of(rank, {}));
   return places;
+}
+
+int ranks_on_each_host(std::span<const int> hosts) {
+  const auto ranks = std::ssize(hosts);
+  const auto on_first = std::ranges::count(hosts, hosts.front());
+  if (on_first == ranks || ranks % on_first != 0) return 0;
+  for (std::ptrdiff_t rank = 0; rank < ranks; ++rank)
+    if (std::ranges::find(hosts, hosts[static_cast<std::size_t>(rank)]) - hosts.begin() != rank / on_first * on_first)
+      return 0;
+  return static_cast<int>(on_first);
 }
 
 std::vector<int> domains_of(std::span<const Place> places) {

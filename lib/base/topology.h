@@ -40,6 +40,10 @@ class Topology {
   std::map<int, Place> by_core_;
 };
 
+/// How many neighbouring ranks each of several hosts has; `hosts` names that of each rank by any number. 0: they
+/// differ, or their ranks are not neighbours, or there is one host, within which plans need not tell near from far.
+int ranks_on_each_host(std::span<const int> hosts);
+
 /// The domain of each rank of one host, by its place: domains are numbered in the order of their first ranks. They are
 /// the ranks that share a last-level cache, or a NUMA node where that is unknown of some rank, or where no two ranks
 /// share a cache, or too many caches are in use. Empty: that divides the ranks into no domains, since all share one, or

@@ -8,6 +8,7 @@
 
 #include "lib/base/internals.h"
 #include "lib/base/rank_name.h"
+#include "lib/base/topology.h"
 #include "lib/failure/control_message.h"
 #include "lib/failure/error_file.h"
 #include "lib/group/context.h"
@@ -86,19 +87,9 @@ std::vector<int> Group::local_ranks() const {
 }
 
 int Group::ranks_on_each_host() const {
-  const auto host_of = [this](int rank) {
-    return context_->peers[static_cast<std::size_t>(global_rank(rank))].first_on_host;
-  };
   std::vector<int> hosts;
-  int on_first = 0;
-  for (int first = 0, count = 0; first < size(); first += std::exchange(count, 0)) {
-    while (first + count < size() && host_of(first + count) == host_of(first)) ++count;
-    if (std::ranges::find(hosts, host_of(first)) != hosts.end()) return 0;
-    if (hosts.empty()) on_first = count;
-    if (count != on_first) return 0;
-    hosts.push_back(host_of(first));
-  }
-  return hosts.size() > 1 ? on_first : 0;
+  for (const int member : members_) hosts.push_back(context_->peers[static_cast<std::size_t>(member)].first_on_host);
+  return tutti::ranks_on_each_host(hosts);
 }
 
 std::string Group::name_of(int rank) const {

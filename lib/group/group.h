@@ -54,7 +54,7 @@ class Group final : public Failable {
   bool has_any_of(std::span<const int> ranks) const;
   /// The members on this rank's host, in order.
   std::vector<int> local_ranks() const;
-  /// How many neighbouring members each host has, if the members are on several hosts and all have as many; else 0.
+  /// tutti::ranks_on_each_host() of its members.
   int ranks_on_each_host() const;
   /// "rank 2 (host n07, pid 12)". See lib/base/rank_name.h for groups whose ranks differ from those of the job.
   std::string name_of(int rank) const;

@@ -34,8 +34,7 @@ constexpr Patience shared_core{.spins = 0, .yields = 200};
 /// The first wait lasts until the others have completed their set-up, for which they need the cores.
 constexpr Patience first_wait{.spins = 0, .yields = 4};
 
-Place own_place(const JoinOptions& options) {
-  const std::string allowed = allowed_cores();
+Place own_place(const JoinOptions& options, const std::string& allowed) {
   return options.topology ? options.topology->place_of(options.rank, allowed) : place_of(allowed);
 }
 
@@ -121,11 +120,12 @@ void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector
 void join_threads(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
   auto transport = std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor(),
                                                                 context.copy_policy);
-  const Place place = own_place(options);
+  const std::string allowed = allowed_cores();
+  const Place place = own_place(options, allowed);
   const RankInfo mine{.host = host_name(),
                       .process = fmt::format("thread {}", options.rank),
                       .quota = quota_cores(),
-                      .allowed = allowed_cores(),
+                      .allowed = allowed,
                       .cache = place.cache,
                       .node = place.node,
                       .shm = transport->address(),
@@ -152,11 +152,12 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
 /// What this rank publishes about itself. The shared-memory address also identifies the host, so it is published even
 /// if it is not used.
 RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm) {
-  const Place place = own_place(options);
+  const std::string allowed = allowed_cores();
+  const Place place = own_place(options, allowed);
   return {.host = host_name(),
           .process = fmt::format("pid {}", getpid()),
           .quota = quota_cores(),
-          .allowed = allowed_cores(),
+          .allowed = allowed,
           .cache = place.cache,
           .node = place.node,
           .shm = shm ? shm->address() : transport::host_identity(),
@@ -179,11 +180,12 @@ std::vector<bool> under_same_kernel(const std::vector<RankInfo>& rank_infos, int
 void choose_transports(Context& context, const Introduced& job, ShmTransport* shm, const Access& access) {
   std::vector<std::string> shm_addresses(job.rank_infos.size());
   std::vector<std::string> tcp_addresses(job.rank_infos.size());
+  for (const std::vector<int>& host : job.hosts)
+    for (const int rank : host) context.peers[static_cast<std::size_t>(rank)].first_on_host = host.front();
   for (std::size_t i = 0; i < job.rank_infos.size(); ++i) {
     const int rank = static_cast<int>(i);
     Peer& peer = context.peers[i];
     peer.same_host = std::ranges::find(job.local, rank) != job.local.end();
-    peer.first_on_host = host_of(job.hosts, rank).front();
     if (rank == context.rank) continue;
     if (shm && peer.same_host && access.shm_trouble.empty()) {
       shm_addresses[i] = job.rank_infos[i].shm;
