@@ -14,6 +14,7 @@
 
 #define TUTTI_GPU_FUNCTION
 #include "lib/compute/gpu/meeting.inl"
+#include "tests/support/gpu_kernels/host_block.h"
 
 namespace {
 
@@ -44,20 +45,6 @@ struct Memory {
   static bool is_credit(std::uint64_t address) {
     return address / distance % static_cast<std::uint64_t>(words_of_rank) % 2 == 1;
   }
-};
-
-struct Block {
-  unsigned of_grid;
-  unsigned blocks() const { return of_grid; }
-  template <class Run>
-  void first(const Run& run) const {
-    run();
-  }
-  template <class Run>
-  void each(int count, const Run& run) const {
-    for (int i = 0; i < count; ++i) run(i);
-  }
-  void sync() const {}
 };
 
 struct Words {
@@ -112,13 +99,13 @@ struct Calls : rl::test_suite<Calls<ranks, blocks, calls>, ranks * blocks> {
       if (block == 0) input[me]($) = 10 * (me + 1) + call;  // by an earlier kernel
       end_kernel(me, ++kernels);
       const Meeting meeting = meeting_of(me, call);
-      enter(meeting, Block{blocks}, Words{&memory});
+      enter(meeting, tutti::testing::HostBlock{blocks}, Words{&memory});
       int sum = 0, expected = 0;
       for (int rank = 0; rank < ranks; ++rank) sum += static_cast<int>(input[rank]($));
       for (int rank = 0; rank < ranks; ++rank) expected += 10 * (rank + 1) + call;
       RL_ASSERT(sum == expected);
       for (int rank = 0; rank < ranks; ++rank) output[rank][me][block]($) = sum;
-      leave(meeting, Block{blocks}, Words{&memory});
+      leave(meeting, tutti::testing::HostBlock{blocks}, Words{&memory});
       end_kernel(me, ++kernels);
       for (int part = 0; block == 0 && part < ranks; ++part)  // by a later one
         for (int of = 0; of < blocks; ++of) RL_ASSERT(static_cast<int>(output[me][part][of]($)) == expected);

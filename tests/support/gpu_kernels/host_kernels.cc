@@ -10,6 +10,7 @@
 #define TUTTI_GPU_FUNCTION
 #include "lib/compute/gpu/kernels.inl"
 #include "lib/compute/gpu/meeting.inl"
+#include "tests/support/gpu_kernels/host_block.h"
 
 namespace tutti::testing {
 namespace {
@@ -59,21 +60,6 @@ constexpr HostKernel all[] = {
 #define TUTTI_KERNEL(name, ...) {"tutti_" #name, run<__VA_ARGS__>},
 #include "lib/compute/gpu/kernels.inc"
 #undef TUTTI_KERNEL
-};
-
-/// The threads of a block, one after the other.
-struct HostBlock {
-  unsigned of_grid;
-  unsigned blocks() const { return of_grid; }
-  template <class Run>
-  void first(const Run& run) const {
-    run();
-  }
-  template <class Run>
-  void each(int count, const Run& run) const {
-    for (int i = 0; i < count; ++i) run(i);
-  }
-  void sync() const {}
 };
 
 struct HostWords {
