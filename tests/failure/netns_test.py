@@ -13,24 +13,19 @@ import shutil
 import subprocess
 import sys
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
+import namespaces
 from harness import Case, Finished, start
+from namespaces import ip
 from sockets import tcp_listeners, unix_listeners
 
 NAMES = [f"tutti-test-{os.getpid()}-{side}" for side in "ab"]
 CABLES = [f"tt{os.getpid() % 1000000}{side}" for side in "ab"]
 ADDRESSES = ["10.213.77.1", "10.213.77.2"]
 SECRET = "known on both of these hosts"
-
-
-def ip(*words):
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
 def make_hosts():
@@ -43,15 +38,10 @@ def make_hosts():
         ip("-n", name, "link", "set", cable, "up")
 
 
-def remove_hosts():
-    for name in NAMES:
-        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)  # takes its cable along
-
-
 class TwoHosts(Case):
     def setUp(self):
         super().setUp()
-        self.addCleanup(remove_hosts)
+        self.addCleanup(namespaces.remove, NAMES)
         make_hosts()
 
     def start_node(self, node, *words, options=(), host=ADDRESSES[0], **variables):
@@ -267,28 +257,5 @@ class TwoHosts(Case):
         self.assertEqual([one.code for one in done], [0, 0], done)
 
 
-def missing():
-    if shutil.which("ip") is None:
-        return "no program ip (apt-get install iproute2)"
-    try:
-        make_hosts()
-    except RuntimeError as error:
-        return f"cannot make network namespaces ({error})"
-    finally:
-        remove_hosts()
-    return ""
-
-
-def main():
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    harness.PROGRAM, harness.JOIN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    reason = missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(TwoHosts)
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
-
-
 if __name__ == "__main__":
-    main()
+    namespaces.main(TwoHosts, make_hosts, NAMES)

@@ -7,26 +7,20 @@ What each cable has carried is counted, so nothing is timed.
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
+import namespaces
 from harness import Case, Finished, start
+from namespaces import ip
 
 NAMES = [f"tutti-stripes-{os.getpid()}-{side}" for side in "ab"]
 CABLES = [f"ts{os.getpid() % 100000}{place}" for place in "xy"]  # the same name on both sides
 SECRET = "known on both of these hosts"
 COUNT = 4_000_000  # floats that a rank sends and receives in each all_reduce
-
-
-def ip(*words):
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
 
 
 def make_hosts():
@@ -40,11 +34,6 @@ def make_hosts():
             ip("-n", name, "link", "set", cable, "up")
 
 
-def remove_hosts():
-    for name in NAMES:
-        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)  # takes its cables along
-
-
 def carried():
     """Bytes that each cable has carried from and to the first host."""
     files = [f"/sys/class/net/{cable}/statistics/{way}_bytes" for cable in CABLES for way in ("tx", "rx")]
@@ -56,7 +45,7 @@ def carried():
 class TwoCables(Case):
     def setUp(self):
         super().setUp()
-        self.addCleanup(remove_hosts)
+        self.addCleanup(namespaces.remove, NAMES)
         make_hosts()
 
     def start_node(self, node, *words, **variables):
@@ -129,28 +118,5 @@ class TwoCables(Case):
                 self.assertNotIn("timeout:", done.err)
 
 
-def missing():
-    if shutil.which("ip") is None:
-        return "no program ip (apt-get install iproute2)"
-    try:
-        make_hosts()
-    except RuntimeError as error:
-        return f"cannot make network namespaces ({error})"
-    finally:
-        remove_hosts()
-    return ""
-
-
-def main():
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
-    harness.PROGRAM, harness.JOIN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-    reason = missing()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(77)
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(TwoCables)
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
-
-
 if __name__ == "__main__":
-    main()
+    namespaces.main(TwoCables, make_hosts, NAMES)
