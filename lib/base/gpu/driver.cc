@@ -197,22 +197,23 @@ void fail(const char* function, Result result) {
   throw Error(ErrorCode::system, fmt::format("The GPU's driver refused {}: {}{}", function, text_of(result), remedy));
 }
 
+std::atomic<bool> driver_was_found{false};
+
 bool driver_is_loaded() noexcept {
-  static std::atomic<bool> loaded{false};
   static std::atomic<unsigned long long> searched{0};  // that many libraries had been loaded at the last search
-  if (loaded.load(std::memory_order_relaxed)) return true;
+  if (driver_was_found.load(std::memory_order_relaxed)) return true;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
         if (info->dlpi_adds == searched.load(std::memory_order_relaxed)) return 1;
         const std::string_view path{info->dlpi_name};
         if (path.substr(path.rfind('/') + 1).starts_with("libcuda.so")) {
-          loaded.store(true, std::memory_order_relaxed);
+          driver_was_found.store(true, std::memory_order_relaxed);
           return 1;
         }
         return 0;
       },
       nullptr);
-  if (loaded.load(std::memory_order_relaxed)) return true;
+  if (driver_was_found.load(std::memory_order_relaxed)) return true;
   ::dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void*) {
         searched.store(info->dlpi_adds, std::memory_order_relaxed);

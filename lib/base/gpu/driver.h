@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -57,6 +58,8 @@ const Driver& driver();
 /// True if this process has loaded a driver, whether by driver() or by another library. Loads nothing, makes no system
 /// call and allocates nothing: a call with host memory may ask. Threading: any.
 bool driver_is_loaded() noexcept;
+/// Whether driver_is_loaded() has ever been true; no driver is unloaded.
+extern std::atomic<bool> driver_was_found;
 
 /// "CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 std::string text_of(Result result);

@@ -76,8 +76,11 @@ PointerFacts facts_of(Address address) {
   return facts;
 }
 
-bool is_device_memory(const void* pointer) noexcept {
-  if (!driver_is_loaded()) return false;
+bool ask_whether_device_memory(const void* pointer) noexcept {
+  if (!driver_is_loaded()) {
+    place_in_memory_of_host(pointer) = pointer;
+    return false;
+  }
   try {
     if (!available()) return false;
     return facts_of(address_of(pointer)).kind == PointerFacts::Kind::device;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -32,9 +33,21 @@ struct PointerFacts {
 };
 PointerFacts facts_of(Address address);
 
-/// True if `pointer` is device memory; false, at almost no cost, where this process has loaded no driver. For calls
-/// with host memory, which would crash on it. Never loads a driver, and throws nothing.
-bool is_device_memory(const void* pointer) noexcept;
+/// Addresses about which this thread has asked while there was no driver, so that their memory is not the driver's.
+inline thread_local constinit std::array<const void*, 16> memory_of_host{};
+inline const void*& place_in_memory_of_host(const void* pointer) {
+  constexpr std::size_t line = 64;
+  return memory_of_host[reinterpret_cast<std::uintptr_t>(pointer) / line % memory_of_host.size()];
+}
+bool ask_whether_device_memory(const void* pointer) noexcept;
+
+/// True if `pointer` is device memory. For calls with host memory, which would crash on it. Never loads a driver, and
+/// throws nothing. Where this process has loaded none, a further question about an address takes a few instructions;
+/// the first one searches for a driver, which takes as long as a tiny message.
+inline bool is_device_memory(const void* pointer) noexcept {
+  const bool is_known = place_in_memory_of_host(pointer) == pointer;
+  return !(is_known && !driver_was_found.load(std::memory_order_relaxed)) && ask_whether_device_memory(pointer);
+}
 
 /// An address as the library's interfaces take it.
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
