@@ -181,12 +181,14 @@ bool Reactor::poll() {
   return impl_->context.poll() > 0;
 }
 
-void Reactor::sleep(Clock::time_point deadline) {
+bool Reactor::sleep(Clock::time_point deadline) {
   deadline = std::min(deadline, std::exchange(impl_->wake_by, Clock::time_point::max()));
   impl_->arm_fired();
-  if (!impl_->interrupted.load()) impl_->context.run_one_until(deadline);
-  impl_->context.poll();
-  impl_->interrupted.exchange(false);  // exchange instead of store: sees what the interrupting thread wrote before
+  std::size_t handlers = 0;
+  if (!impl_->interrupted.load()) handlers = impl_->context.run_one_until(deadline);
+  handlers += impl_->context.poll();
+  // Exchange instead of store: sees what the interrupting thread wrote before.
+  return impl_->interrupted.exchange(false) || handlers > 0;
 }
 
 void Reactor::wake_by(Clock::time_point time) { impl_->wake_by = std::min(impl_->wake_by, time); }

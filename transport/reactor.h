@@ -32,8 +32,9 @@ class Reactor {
 
   /// Runs the handlers that are ready, without blocking. True if any ran.
   bool poll();
-  /// Blocks until a handler is ready, interrupt() is called, or the deadline; runs the handlers that are ready.
-  void sleep(Clock::time_point deadline);
+  /// Blocks until a handler is ready, interrupt() is called, or the deadline; runs the handlers that are ready. False:
+  /// it was the deadline.
+  bool sleep(Clock::time_point deadline);
   /// The next sleep() ends by `time`, so that its caller can try something again then.
   void wake_by(Clock::time_point time);
   /// Ends a sleep() in progress, or makes the next one return at once.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/engine/short_wait.h"
+#include "transport/sleep.h"
 
 namespace tutti::detail {
 namespace {
@@ -213,11 +214,15 @@ void Engine::idle(int passes, Clock::time_point until) noexcept {
 
 void Engine::sleep(Clock::time_point until) noexcept {
   until = std::min(until, expire_overdue());
-  bool nothing_to_do = failing_.empty();
-  for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
-  for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
-  const std::int64_t begin = recorder_ && nothing_to_do && !deadlines_.empty() ? trace::ticks() : 0;
-  nothing_to_do ? reactor_.sleep(until) : static_cast<void>(reactor_.poll());
+  std::int64_t begin = 0;
+  transport::sleep_until_woken(reactor_, until, [this, &begin] {
+    bool nothing_to_do = failing_.empty();
+    for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
+    for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
+    if (begin == 0 && recorder_ && nothing_to_do && !deadlines_.empty()) [[unlikely]]
+      begin = trace::ticks();
+    return nothing_to_do;
+  });
   if (recorder_) [[unlikely]]
     looked_ = trace::ticks_after();
   if (begin) [[unlikely]]

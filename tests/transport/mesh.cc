@@ -9,6 +9,7 @@
 
 #include "transport/memory/inproc.h"
 #include "transport/shm/shm_transport.h"
+#include "transport/sleep.h"
 #include "transport/tcp/tcp_transport.h"
 
 namespace tutti::transport::testing {
@@ -143,11 +144,7 @@ bool Node::sleep_until(const std::function<bool()>& done) {
   while (!done()) {
     if (transport->progress()) continue;
     if (Clock::now() >= deadline) return false;
-    if (transport->prepare_sleep()) {
-      reactor.sleep(deadline);
-    } else {
-      reactor.poll();
-    }
+    sleep_until_woken(reactor, deadline, [this] { return transport->prepare_sleep(); });
     transport->awake();
   }
   return true;

@@ -10,10 +10,13 @@
 #include <memory>
 #include <thread>
 
+#include "transport/sleep.h"
+
 namespace {
 
 using namespace std::chrono_literals;
 using tutti::transport::Reactor;
+using tutti::transport::sleep_until_woken;
 using Clock = Reactor::Clock;
 
 /// Two connected stream sockets, closed at the end.
@@ -268,4 +271,56 @@ TEST_CASE("a reactor can be destroyed with descriptors watched and an interrupt 
     reactor.interrupt();
   }
   CHECK(pair.read_byte());
+}
+
+TEST_CASE("who sleeps looks once more with the alarm up, for what was on its way at the first look") {
+  Reactor reactor;
+  int looks = 0;
+  const auto start = Clock::now();
+  sleep_until_woken(reactor, soon(), [&] { return ++looks < 2; });
+  CHECK(looks == 2);
+  CHECK(Clock::now() - start < 5s);
+}
+
+TEST_CASE("who has something to do at the first look does not sleep, and runs the handlers that are ready") {
+  Pair pair;
+  Reactor reactor;
+  bool was_read = false;
+  reactor.watch(pair[0], [&] { was_read = pair.read_byte(); });
+  pair.write_byte();
+  int looks = 0;
+  sleep_until_woken(reactor, soon(), [&] {
+    ++looks;
+    return false;
+  });
+  CHECK(looks == 1);
+  CHECK(was_read);
+}
+
+TEST_CASE("a wake-up ends the sleep after the first look and after the second") {
+  for (const int woken_at : {1, 2}) {
+    Pair pair;
+    Reactor reactor;
+    bool was_read = false;
+    reactor.watch(pair[0], [&] { was_read = pair.read_byte(); });
+    int looks = 0;
+    sleep_until_woken(reactor, soon(), [&] {
+      if (++looks == woken_at) pair.write_byte();  // the alarm is up: from now on others wake this rank
+      return true;
+    });
+    CHECK(was_read);
+    CHECK(looks == woken_at);
+  }
+}
+
+TEST_CASE("a sleep ends at its time, and tells whether anything woke it") {
+  Reactor reactor;
+  int looks = 0;
+  sleep_until_woken(reactor, Clock::now() + 1ms, [&] { return ++looks > 0; });
+  CHECK(looks == 2);
+  sleep_until_woken(reactor, Clock::now(), [&] { return ++looks > 0; });
+  CHECK(looks == 3);
+  CHECK_FALSE(reactor.sleep(Clock::now() + 1ms));
+  reactor.interrupt();
+  CHECK(reactor.sleep(soon()));
 }

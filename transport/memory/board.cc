@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-// ThreadSanitizer does not support fences, so under it each access has its own ordering.
-#ifdef __SANITIZE_THREAD__
-constexpr std::memory_order begins = std::memory_order_seq_cst;
-#else
-constexpr std::memory_order begins = std::memory_order_release;
-#endif
-
-void fence() noexcept {
-#ifndef __SANITIZE_THREAD__
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
-
 std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
 }  // namespace
@@ -110,7 +97,7 @@ void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t ol
   for (std::size_t i = 0; i < call.size(); ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
   for (std::size_t i = 0; i < before.size(); ++i) mine.before[i].store(before[i], std::memory_order_relaxed);
   mine.oldest_running.store(oldest_running, std::memory_order_relaxed);
-  mine.round.store(round_, begins);
+  mine.round.store(round_, std::memory_order_release);
 }
 
 // The compiler emits a prefetch for writing only if this function is allowed to use that instruction.
@@ -128,10 +115,9 @@ void Board::fetch_next(std::size_t size) const noexcept {
 }
 
 void Board::arm() noexcept {
-  note(rank_).alarm.store(1, std::memory_order_seq_cst);
+  note(rank_).alarm.store(1);
   if (!is_armed_) sleepers_->fetch_add(1);
   is_armed_ = true;
-  fence();  // a rank that misses the alarm has begun its round, which the next look then finds
 }
 
 void Board::disarm() noexcept {
@@ -139,8 +125,6 @@ void Board::disarm() noexcept {
   if (is_armed_) sleepers_->fetch_sub(1);
   is_armed_ = false;
 }
-
-void Board::before_alarms() noexcept { fence(); }
 
 /// Returns what `look` finds in a post, if the post is there and is not overwritten meanwhile.
 template <class Look>

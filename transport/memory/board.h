@@ -98,24 +98,23 @@ class Board {
   /// `size` bytes, which is the length that the rank has written if it makes the same call.
   std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept;
 
-  // ---- Sleeping: raise the alarm, look once more, sleep. A rank that begins a round looks for alarms afterwards
+  // ---- Sleeping, as transport/sleep.h says. A rank that begins a round looks for alarms afterwards
   void arm() noexcept;
   void disarm() noexcept;
-  /// Calls `wake` with each other rank that sleeps. Separate from begin(), since it is cheaper once the round's cache
-  /// lines have left this core.
+  /// Calls `wake` with each other rank that sleeps.
   template <class Wake>
   void wake_sleepers(Wake&& wake) noexcept {
-    before_alarms();
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler must not look before the round has begun
     if (nobody_sleeps()) return;
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_ && takes_down_alarm(rank)) wake(rank);
   }
   /// No alarm needs clearing. One that is up may only be that of a rank that died asleep.
-  bool nobody_sleeps() const noexcept { return sleepers_->load(std::memory_order_seq_cst) == 0; }
+  bool nobody_sleeps() const noexcept { return sleepers_->load(std::memory_order_relaxed) == 0; }
   /// Another rank sleeps, and this rank is to wake it.
   bool takes_down_alarm(int rank) noexcept {
     auto& alarm = note(rank).alarm;
-    return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
+    return alarm.load(std::memory_order_relaxed) != 0 && alarm.exchange(0) != 0;
   }
 
   // ---- The end
@@ -149,7 +148,6 @@ class Board {
     return size > std::max(post_bytes, small_area_bytes_) ? large_area_depth_ : board_depth;
   }
   bool all_have_read(std::size_t size, std::uint64_t rounds) noexcept;
-  void before_alarms() noexcept;
   template <class Look>
   auto find(int rank, std::uint64_t round, const Look& look) const noexcept;
   Post& post(int rank, std::uint64_t round) const noexcept {

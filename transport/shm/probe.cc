@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/memory/slot_ring.h"
+#include "transport/sleep.h"
 
 namespace tutti::transport {
 namespace {
@@ -59,11 +60,7 @@ class ProbeSink final : public Sink {
 };
 
 void wait_briefly(Transport& transport, Reactor& reactor, Clock::time_point deadline) {
-  if (transport.prepare_sleep()) {
-    reactor.sleep(deadline);
-  } else {
-    reactor.poll();
-  }
+  sleep_until_woken(reactor, deadline, [&transport] { return transport.prepare_sleep(); });
   transport.awake();
 }
 
