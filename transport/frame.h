@@ -89,6 +89,7 @@ constexpr FrameWords words_of(const Frame& frame) {
           frame.length,
           frame.history};
 }
+constexpr std::uint64_t length_of(const FrameWords& words) { return words[4]; }
 constexpr std::uint32_t operation_of(const CallWords& words) { return static_cast<std::uint32_t>(words[1]); }
 /// `frame` is of kind `data`.
 constexpr CallWords call_words_of(const Frame& frame) {

@@ -78,8 +78,9 @@ class Link {
   /// Outgoing links. Queues the message behind earlier ones and starts it. True: the payload is not needed any more,
   /// and sent() will not be called. Otherwise `payload` is borrowed until sent(); `frame.length` is its size.
   virtual bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept = 0;
-  /// The same if no message is queued and all of this one can be taken now. False: nothing has happened.
-  virtual bool try_send(const Frame&, std::span<const std::byte>) noexcept { return false; }
+  /// The same for an eager message, if none is queued and all of this one can be taken now. False: nothing has
+  /// happened.
+  virtual bool try_send(const FrameWords& /*frame*/, std::span<const std::byte> /*payload*/) noexcept { return false; }
   /// Single copy is possible for a requested message of `length` bytes: the receiver reads it from this process's
   /// memory, as a whole. The answer is always the same for a length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }

@@ -79,6 +79,14 @@ Work start_waited(Group& group, Pending& pending) {
   return Internals::make<Work>(&pending);
 }
 
+/// Receives inline if the message comes soon.
+MessageStatus receive(CommunicatorState& state, const MessageCall& call) {
+  if (const auto status = state.messages.receive_inline(call)) return *status;
+  Work work = start_waited(state.group, state.messages.make(call));
+  work.wait();
+  return work.status();
+}
+
 Pending& make_collective(CommunicatorState& state, const Request& request) {
   check_request(request, state.group);
   refuse_device_memory(request, state.group);
@@ -219,14 +227,9 @@ MessageStatus Communicator::run_recv(detail::Buffer data, int from, const Messag
   detail::Group& group = detail::called(state_, "recv");
   auto call = detail::checked_message(group, Message::Kind::receive, data, from, options, memory);
   const auto copies = detail::copies_of(call, group, options, memory);
-  auto status = state_->messages.receive_inline(call);
-  if (!status) {
-    Work work = detail::start_waited(group, state_->messages.make(call));
-    work.wait();
-    status = work.status();
-  }
-  if (copies) copies->deliver_output(detail::bytes_of(call, *status));
-  return *status;
+  const MessageStatus status = detail::receive(*state_, call);
+  if (copies) copies->deliver_output(detail::bytes_of(call, status));
+  return status;
 }
 
 MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail::Buffer in, int from,
@@ -237,16 +240,25 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
   const auto out_copies = detail::copies_of(out_call, group, options, memory);
   const auto in_copies = detail::copies_of(in_call, group, options, memory);
   if (out_copies) out_copies->fetch_input();
-  Work receive = detail::start_waited(group, state_->messages.make(in_call));
-  try {
-    if (!state_->messages.send_inline(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
-  } catch (...) {
-    receive.wait();  // it has failed, too, and uses `in` until then
-    throw;
+  MessageStatus status;
+  const auto [sent, received] = state_->messages.exchange_inline(out_call, in_call);
+  if (received) {
+    status = *received;
+  } else if (sent) {
+    status = detail::receive(*state_, in_call);
+  } else {
+    Work receive = detail::start_waited(group, state_->messages.make(in_call));
+    try {
+      if (!state_->messages.send_inline(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
+    } catch (...) {
+      receive.wait();  // it has failed, too, and uses `in` until then
+      throw;
+    }
+    receive.wait();
+    status = receive.status();
   }
-  receive.wait();
-  if (in_copies) in_copies->deliver_output(detail::bytes_of(in_call, receive.status()));
-  return receive.status();
+  if (in_copies) in_copies->deliver_output(detail::bytes_of(in_call, status));
+  return status;
 }
 
 MessageStatus Communicator::probe(int from, const MessageOptions& options) {

@@ -33,9 +33,14 @@ bool MessageFastPath::may_try(int peer) const noexcept {
          !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
 }
 
-black_box::Flight MessageFastPath::note_begin(const MessageCall& call, std::int64_t now) noexcept {
+black_box::Flight MessageFastPath::note_begin(const MessageCall& call, Noted& last, std::int64_t now) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
+  if (last.is(call)) [[likely]] {
+    if (last.form.name == 0) last.form = {black_box::new_form_name(), black_box::words_of(call.recorded(group_.id()))};
+    return box->begin_again(last.form, 0, now);
+  }
+  last = {.peer = call.peer, .tag = call.tag, .count = call.count, .type = call.type};
   black_box::CallRecord recorded = call.recorded(group_.id());
   recorded.started = now;
   return box->begin(recorded);
@@ -62,13 +67,14 @@ bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
     if (group_.failing() || peer.lost || !links_.may_send_eagerly(peer, length)) return false;
   }
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->try_send(message_frame(transport::FrameKind::eager, call, length), call.bytes)) return false;
+  if (!peer.out->try_send(transport::words_of(message_frame(transport::FrameKind::eager, call, length)), call.bytes))
+    return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
   peer.credit.spend(length);
   const std::int64_t now = messages_.coarse_now();
-  black_box::Flight flight = note_begin(call, now);  // recorded while the message is on its way
+  black_box::Flight flight = note_begin(call, last_send_, now);  // recorded while the message is on its way
   flight.land_inline(0, length, now);
   return true;
 }
@@ -89,15 +95,30 @@ void MessageFastPath::trace_send(const MessageCall& call, std::int64_t begun, st
 
 std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
                                                       const std::shared_ptr<Pool<Message>>& pool) {
+  if (!may_try(call.peer) || !group_.context().engine->try_own()) return std::nullopt;
+  return receive_owned(call, pool);
+}
+
+MessageFastPath::Exchange MessageFastPath::exchange(const MessageCall& out, const MessageCall& in,
+                                                    const std::shared_ptr<Pool<Message>>& pool) {
   Engine& engine = *group_.context().engine;
-  if (!may_try(call.peer) || !engine.try_own()) return std::nullopt;
+  if (!may_try(out.peer) || !may_try(in.peer) || !engine.try_own()) return {};
+  if (send_owned(out)) return {true, receive_owned(in, pool)};
+  engine.disown();
+  return {};
+}
+
+/// Gives up the engine in any case.
+std::optional<MessageStatus> MessageFastPath::receive_owned(const MessageCall& call,
+                                                            const std::shared_ptr<Pool<Message>>& pool) {
+  Engine& engine = *group_.context().engine;
   if (!may_receive(call.peer, *pool)) {
     engine.disown();
     return std::nullopt;
   }
   ShortWait wait = group_.context().short_wait();
   const std::int64_t now = messages_.coarse_now();
-  black_box::Flight flight = note_begin(call, now);
+  black_box::Flight flight = note_begin(call, last_receive_, now);
   const Link::Taken taken = take_expected(call, wait);
   if (taken == Link::Taken::taken) {
     flight.land_inline(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);

@@ -26,16 +26,35 @@ class MessageFastPath {
   bool send(const MessageCall& call) noexcept;
   /// Returns nothing if nothing has happened. Throws what the receive fails with.
   std::optional<MessageStatus> receive(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
+  /// A send and a receive, which are spared to give up the engine in between. `sent` and `received` tell how much has
+  /// happened: nothing, the send, or both. Throws what the receive fails with.
+  struct Exchange {
+    bool sent = false;
+    std::optional<MessageStatus> received;
+  };
+  Exchange exchange(const MessageCall& out, const MessageCall& in, const std::shared_ptr<Pool<Message>>& pool);
 
  private:
   // ---- Owner of the engine
   bool may_try(int peer) const noexcept;
   bool may_receive(int peer, Pool<Message>& pool) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
+  std::optional<MessageStatus> receive_owned(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
   transport::Link::Taken take_expected(const MessageCall& call, ShortWait& wait) noexcept;
   void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
-  black_box::Flight note_begin(const MessageCall& call, std::int64_t now) noexcept;
+  /// A call as the black box has it; programs often repeat the last one.
+  struct Noted {
+    int peer = -1;
+    int tag = 0;
+    std::size_t count = 0;
+    DataType type{};
+    black_box::Form form{};
+    bool is(const MessageCall& call) const {
+      return peer == call.peer && tag == call.tag && count == call.count && type == call.type;
+    }
+  };
+  black_box::Flight note_begin(const MessageCall& call, Noted& last, std::int64_t now) noexcept;
 
   Messages& messages_;
   Group& group_;
@@ -43,6 +62,7 @@ class MessageFastPath {
   WaitingMessages& waiting_;
   ActiveMessages& active_;
   std::unique_ptr<Message> spare_;  // reused for receives that the engine never sees
+  Noted last_send_, last_receive_;
 };
 
 }  // namespace tutti::detail

@@ -15,7 +15,7 @@ namespace tutti::detail {
 class Group;
 
 /// A frame of a message, which is followed by `length` bytes of payload.
-inline transport::Frame message_frame(transport::FrameKind kind, const MessageCall& call, std::size_t length) {
+constexpr transport::Frame message_frame(transport::FrameKind kind, const MessageCall& call, std::size_t length) {
   return {.kind = kind,
           .data_type = static_cast<std::uint8_t>(call.type),
           .length = length,

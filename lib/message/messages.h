@@ -39,6 +39,9 @@ class Messages final : public GroupUser {
   /// nothing has happened, and the caller must make() a message.
   bool send_inline(const MessageCall& call) noexcept { return fast_path_.send(call); }
   std::optional<MessageStatus> receive_inline(const MessageCall& call) { return fast_path_.receive(call, pool_); }
+  MessageFastPath::Exchange exchange_inline(const MessageCall& out, const MessageCall& in) {
+    return fast_path_.exchange(out, in, pool_);
+  }
 
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;

@@ -92,11 +92,15 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   return false;
 }
 
-bool OutboundSlotLink::try_send(const Frame& frame, std::span<const std::byte> payload) noexcept {
+bool OutboundSlotLink::try_send(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
   const std::size_t slots = slots_for(payload.size(), payload.size());
-  if (state_ != State::open || !queue_.all_handed_over() || allows_single_copy(frame)) return false;
+  if (state_ != State::open || !queue_.all_handed_over()) return false;
   if (slots > slot_count || !writer_->has_room(slots)) return false;
-  SendQueue::Message message{frame, payload, Token{}};
+  if (slots == 1) {
+    if (writer_->begin(frame, payload)) endpoint_->wake_peer();
+    return true;
+  }
+  SendQueue::Message message{frame_of(frame), payload, Token{}};
   return push(message);
 }
 
@@ -142,9 +146,7 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
   for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
     const auto piece = message.rest.first(piece_bytes(message.frame.length, message.rest.size()));
     message.rest = message.rest.subspan(piece.size());
-    const bool goes_on = !message.rest.empty() && slots + 1 < slot_count && writer_->has_room(2);
-    const Then then = goes_on ? Then::go_on : Then::stop;
-    const bool sleeps = message.begun ? writer_->proceed(piece, then) : writer_->begin(message.frame, piece, then);
+    const bool sleeps = message.begun ? writer_->proceed(piece) : writer_->begin(message.frame, piece);
     message.begun = true;
     if (sleeps) endpoint_->wake_peer();
     if (message.rest.empty()) return true;

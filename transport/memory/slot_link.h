@@ -107,7 +107,7 @@ class OutboundSlotLink final : public Link {
   OutboundSlotLink(SlotHost& host, int peer, Channel channel) : Link(peer, channel), host_(&host) {}
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
-  bool try_send(const Frame& frame, std::span<const std::byte> payload) noexcept override;
+  bool try_send(const FrameWords& frame, std::span<const std::byte> payload) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
   /// The question takes longer than the copy of such a message (half a ping-pong of 256 KiB between 2 ranks: 14.5 us
   /// with it, 9.8 without).

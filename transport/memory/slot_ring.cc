@@ -10,12 +10,8 @@
 // A long message may use single copy: its slot has the address in the sender's memory, and is free when the receiver
 // has read the data there.
 //
-// Sleeping: a side that wants to sleep raises its alarm and then looks at the ring once more; a side that changes the
-// ring then looks at the alarm. All four accesses are sequentially consistent, so at least one side sees what the other
-// did, and no wake-up is lost. If several could wake the sleeper, the one that clears the alarm does.
-//
-// A side that fills or frees several slots in a row does so for the last of them only. The stores for the others are
-// ordered before that one, and no processor lets the load of the alarm pass any of them.
+// Sleeping: a side that wants to sleep raises its alarm and then looks at the ring, twice (transport/sleep.h); a side
+// that changes the ring then looks at the alarm. If several could wake the sleeper, the one that clears the alarm does.
 
 #include "transport/memory/slot_ring.h"
 
@@ -28,12 +24,6 @@
 namespace tutti::transport {
 
 // ---- Sender ----------------------------------------------------------------------------------------------------
-
-bool RingWriter::has_room(std::size_t slots) noexcept {
-  if (filled_ - freed_ <= slot_count - slots) return true;
-  look_at_freed();
-  return filled_ - freed_ <= slot_count - slots;
-}
 
 void RingWriter::look_at_freed() noexcept {
   const std::uint64_t freed = memory_->freed.load(std::memory_order_acquire);
@@ -48,32 +38,30 @@ void RingWriter::look_at_freed() noexcept {
 }
 
 /// Writes the frame of a message. In a long message the payload's place beside it holds the address of the data.
-void RingWriter::describe(const Frame& frame, std::uint64_t single_copy_address) noexcept {
+void RingWriter::describe(const FrameWords& frame, std::uint64_t single_copy_address) noexcept {
   SlotHead& head = next();
-  // From registers: if the words were put together in memory first, reading them there would wait for all stores
-  // before.
-  const auto [kinds, number, algorithm, count, length, history] = words_of(frame);
+  const auto [kinds, number, algorithm, count, length, history] = frame;
   head.words = {kinds, number, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
-  if (frame.length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
+  if (length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
 }
 
 /// The frame is written just before the flag: a receiver that waits looks at their cache line all the time, so it would
 /// have to be fetched once more.
-bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece, Then then) noexcept {
+bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece) noexcept {
   AreaName area = AreaName::none;
-  if (frame.length > short_bytes) {
+  if (length_of(frame) > short_bytes) {
     area = fill_area(piece);
   } else if (!piece.empty()) {
     std::memcpy(next().payload.data(), piece.data(), piece.size());
   }
   describe(frame, 0);
-  return publish(area, then);
+  return publish(area);
 }
 
 bool RingWriter::begin_single_copy(const Frame& frame, std::span<const std::byte> payload) noexcept {
-  describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
-  return publish(areas_->take(), Then::stop);
+  describe(words_of(frame), reinterpret_cast<std::uintptr_t>(payload.data()));
+  return publish(areas_->take());
 }
 
 bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
@@ -86,9 +74,7 @@ bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
   return freed_ >= fillings;
 }
 
-bool RingWriter::proceed(std::span<const std::byte> piece, Then then) noexcept {
-  return publish(fill_area(piece), then);
-}
+bool RingWriter::proceed(std::span<const std::byte> piece) noexcept { return publish(fill_area(piece)); }
 
 AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const AreaName area = areas_->take();
@@ -96,17 +82,14 @@ AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   return area;
 }
 
-bool RingWriter::publish(AreaName area, Then then) noexcept {
+bool RingWriter::publish(AreaName area) noexcept {
   SlotHead& head = next();
   areas_filled_[filled_ % slot_count] = area;
   const std::uint32_t flag = flag_of(++filled_, area);
+  head.filling.store(flag, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler must not look at the alarm first
   auto& alarm = memory_->receiver_alarm;
-  if (then == Then::go_on) {
-    head.filling.store(flag, std::memory_order_release);
-    return alarm.load(std::memory_order_relaxed) != 0 && alarm.exchange(0) != 0;
-  }
-  head.filling.store(flag, std::memory_order_seq_cst);
-  return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
+  return alarm.load(std::memory_order_relaxed) != 0 && alarm.exchange(0) != 0;
 }
 
 bool RingWriter::arm(std::size_t slots, std::uint64_t held_until) noexcept {
@@ -114,8 +97,8 @@ bool RingWriter::arm(std::size_t slots, std::uint64_t held_until) noexcept {
   // slots <= slot_count, and a side that waits has found fewer free slots than that.
   if (slots > 0) target = filled_ + slots - slot_count;
   if (slots > 0 && held_until > 0) target = std::min(target, held_until);
-  memory_->sender_alarm.store(target, std::memory_order_seq_cst);
-  return memory_->freed.load(std::memory_order_seq_cst) < target;
+  memory_->sender_alarm.store(target);
+  return memory_->freed.load() < target;
 }
 
 // ---- Receiver --------------------------------------------------------------------------------------------------
@@ -171,15 +154,16 @@ void RingReader::go_on() noexcept {
 }
 
 bool RingReader::sender_sleeps() noexcept {
-  memory_->freed.store(taken_, std::memory_order_seq_cst);
+  memory_->freed.store(taken_, std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   auto& alarm = memory_->sender_alarm;
-  const std::uint64_t target = alarm.load(std::memory_order_seq_cst);
+  const std::uint64_t target = alarm.load(std::memory_order_relaxed);
   return target != 0 && taken_ >= target && alarm.exchange(0) != 0;
 }
 
 bool RingReader::arm() noexcept {
-  memory_->receiver_alarm.store(1, std::memory_order_seq_cst);
-  return !is_flag_of(head().filling.load(std::memory_order_seq_cst), taken_ + 1);
+  memory_->receiver_alarm.store(1);
+  return !is_flag_of(head().filling.load(), taken_ + 1);
 }
 
 // ---- Last words ------------------------------------------------------------------------------------------------

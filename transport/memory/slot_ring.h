@@ -14,10 +14,6 @@
 
 namespace tutti::transport {
 
-/// What a sender does after it has filled a slot. If it goes on with the next slot at once, it does not wait until the
-/// receiver can see this one. A receiver that is just going to sleep may then be noticed only after the next.
-enum class Then : std::uint8_t { stop, go_on };
-
 /// The sender's end. Does not own the memory.
 class RingWriter {
  public:
@@ -27,11 +23,17 @@ class RingWriter {
 
   bool full() noexcept { return !has_room(1); }
   /// `slots`, at most slot_count, are free.
-  bool has_room(std::size_t slots) noexcept;
+  bool has_room(std::size_t slots) noexcept {
+    if (filled_ - freed_ > slot_count - slots) look_at_freed();
+    return filled_ - freed_ <= slot_count - slots;
+  }
   /// Fills the next slot with the first piece of a message, or with a further one. Only if there is room. True: the
   /// receiver sleeps and must be woken.
-  [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece, Then then = Then::stop) noexcept;
-  [[nodiscard]] bool proceed(std::span<const std::byte> piece, Then then = Then::stop) noexcept;
+  [[nodiscard]] bool begin(const FrameWords& frame, std::span<const std::byte> piece) noexcept;
+  [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+    return begin(words_of(frame), piece);
+  }
+  [[nodiscard]] bool proceed(std::span<const std::byte> piece) noexcept;
   /// Fills the next slot with the address of a whole message in this process, which the receiver reads until the slot
   /// is free again, that is, until has_freed(filled()). For messages of at least CopyChoice::least_bytes. Otherwise
   /// like begin().
@@ -50,8 +52,8 @@ class RingWriter {
 
  private:
   SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
-  void describe(const Frame& frame, std::uint64_t single_copy_address) noexcept;
-  bool publish(AreaName area, Then then) noexcept;
+  void describe(const FrameWords& frame, std::uint64_t single_copy_address) noexcept;
+  bool publish(AreaName area) noexcept;
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
   void look_at_freed() noexcept;
 

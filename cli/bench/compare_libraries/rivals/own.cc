@@ -74,9 +74,7 @@ class Own : public Backend {
     Communicator& comm = comm_;
     if (what == send_recv)
       return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
-        Work sending = comm.isend(in, next);
-        comm.recv(out, before);
-        sending.wait();
+        comm.sendrecv(in, next, out, before);
       };
     if (what == all_reduce_in_place) return [=, &comm] { comm.all_reduce(out, sum); };
     switch (what.collective) {
