@@ -83,8 +83,26 @@ class Invented(Stage):
         self.assertEqual(self.started()[before:], ["self free 512"])
         self.assertEqual(len(self.rows()), len(whole))
 
+    def test_rows_of_a_grid_of_fewer_sizes_are_kept_and_those_that_lack_are_added(self):
+        words = ["--grid", "broadcast", "-g", "2", "-b", "1K", "-e", "1M", "--transport", "shm", "--repetitions", "1",
+                 "--csv", self.folder / "rows.csv"]
+        whole = self.bench(*words)
+        size = 3  # a column
+        lines = (self.folder / "rows.csv").read_text().splitlines()
+        fewer = [line for line in lines if line.startswith("#") or line.split(",")[size] not in ("16384", "262144")]
+        self.assertLess(len(fewer), len(lines))
+        (self.folder / "rows.csv").write_text("\n".join(fewer) + "\n")
+        summary = ["bench", "--summary", "--csv", self.folder / "rows.csv"]
+        self.assertSays(tutti(*summary).out, r"shm, whole grid, geometric mean +1.70 +1.50 +3  MISSED")
+        before = len(self.started())
+        self.assertEqual(self.bench(*words).out, whole.out)
+        self.assertIn("self free 16384,262144", self.started()[before:])
+        self.assertEqual((self.folder / "rows.csv").read_text().splitlines()[: len(fewer)], fewer)
+        self.assertSays(tutti(*summary).out, r"shm, whole grid, geometric mean +1.70 +1.50 +5  MISSED")
+
     def test_the_grid_takes_its_sizes_and_ends_with_the_summary(self):
-        for words, points in ((["-e", "1K"], ["4 B", "1 KiB"]), (["-b", "20M"], ["64 MiB"])):
+        for words, points in ((["-e", "1K"], ["4 B", "1 KiB"]), (["-b", "20M"], ["64 MiB"]),
+                              (["-b", "2K", "-e", "512K"], ["16 KiB", "64 KiB", "256 KiB"])):
             done = self.bench("--grid", "all_reduce", "-g", "2", "--transport", "shm", "--repetitions", "1", *words)
             self.assertEqual(done.code, 0, done)
             found = [" ".join(line.split()[i] for i in (0, 3, 4)) for line in done.lines if line.startswith(" all")]

@@ -13,7 +13,7 @@ namespace {
 
 using MeasuredCall = measure::MeasuredCall;
 
-constexpr std::size_t grid_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+constexpr std::size_t grid_sizes[] = {4, 1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr int grid_ranks[] = {2, 4, 8, 16};
 constexpr int many_ranks = 16;
 constexpr std::size_t most_with_many = 64 << 10;
