@@ -188,8 +188,14 @@ void Case::call_with(Placement placement, const AsArgument& as_argument) {
 template <class Data>
 void Case::exchange(Data input, Data output) {
   const MessageOptions options{0, row_.timeout, options_.stream};
-  Work sending = comm_->isend(input, (rank_ + 1) % ranks_, options);
-  comm_->recv(output, (rank_ + ranks_ - 1) % ranks_, options);
+  const int next = (rank_ + 1) % ranks_;
+  const int previous = (rank_ + ranks_ - 1) % ranks_;
+  if (options_.stream == nullptr) {
+    comm_->sendrecv(input, next, output, previous, options);
+    return;
+  }
+  Work sending = comm_->isend(input, next, options);
+  comm_->recv(output, previous, options);
   sending.wait();
 }
 
