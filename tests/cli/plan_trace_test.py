@@ -51,22 +51,22 @@ class PlanTrace(harness.Case):
 
     def test_a_call_with_more_messages_than_a_page_has_room_for_is_left_out(self):
         if harness.is_sanitized():
-            self.skipTest("14,000 messages take sanitizers a minute, and no path of their own")
-        large = r"by double_binary_tree\*256 over 8 ranks"
+            self.skipTest("9,000 messages take sanitizers a minute, and no path of their own")
+        large = r"by double_binary_tree\*160 over 8 ranks"
         for _ in range(5):  # The trees take longer, unless a rank of the ring loses its core.
-            self.bench(8, "all_reduce", "--compare", "double_binary_tree*256,ring", "-b", "1M", "-e", "1M")
+            self.bench(8, "all_reduce", "--compare", "double_binary_tree*160,ring", "-b", "1M", "-e", "1M")
             said = self.write()
             if "has no room" in said:
                 break
             self.page.unlink()
         self.assertSays(said, r"It replays all_reduce #\d+ by ring over 8 ranks", rf"(?m)^A page has no room for the messages of all_reduce {large}$")
         self.page.unlink()
-        said = self.refused("--algo", "double_binary_tree*256")
-        self.assertSays(said, rf"has all_reduce #\d+ {large}, but a page has 100 kB of room for calls, and its 7168 messages would "
+        said = self.refused("--algo", "double_binary_tree*160")
+        self.assertSays(said, rf"has all_reduce #\d+ {large}, but a page has 100 kB of room for calls, and its 4480 messages would "
                         r"take \d{3}; name a call by --call, or another plan by collective, --algo or -n")
         number = re.search(r"#(\d+)", said)[1]
-        self.assertSays(self.refused("--algo", "double_binary_tree*256", "--call", number),
-                        rf"all_reduce #{number} has 7168 messages, with which the page would take \d{{3}} kB, and it is to stay below 400; "
+        self.assertSays(self.refused("--algo", "double_binary_tree*160", "--call", number),
+                        rf"all_reduce #{number} has 4480 messages, with which the page would take \d{{3}} kB, and it is to stay below 400; "
                         r"name another call by --call")
 
     def test_a_page_has_as_many_calls_as_there_is_room_for(self):
