@@ -79,6 +79,7 @@ TEST_CASE("every algorithm is right with pipelines and radices, also those it do
 TEST_CASE("every choice of the built-in tuning table is right") {
   std::set<std::tuple<Collective, std::string, int>> seen;
   std::size_t proved = 0;
+  Lot lot{1, 12};
   for (int which = 0; which < collective_count; ++which)
     for (const int ranks : {2, 3, 5, 8, 9, 17, 24, 33})
       for (const char* transport : {"tcp", "shm", "inproc"})
@@ -88,7 +89,8 @@ TEST_CASE("every choice of the built-in tuning table is right") {
               const auto collective = static_cast<Collective>(which);
               const Choice choice =
                   TuningTable::builtin().select({collective, ranks, bytes, transport, crowded, true, rank_order});
-              if (!seen.emplace(collective, to_string(choice), ranks).second) continue;
+              if (!seen.emplace(collective, to_string(choice), ranks).second || (ranks > few_ranks && !lot.draws()))
+                continue;
               prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
             }
   for (int which = 0; which < collective_count; ++which)
@@ -100,7 +102,8 @@ TEST_CASE("every choice of the built-in tuning table is right") {
           Situation situation{.collective = collective, .ranks = ranks, .bytes = bytes, .transport = "hosts"};
           situation.ranks_on_each_host = on_each;
           const Choice choice = TuningTable::builtin().select(situation);
-          if (!seen.emplace(collective, to_string(choice), ranks).second) continue;
+          if (!seen.emplace(collective, to_string(choice), ranks).second || (ranks > few_ranks && !lot.draws()))
+            continue;
           prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
         }
   std::printf("%zu shapes proved, chosen by the tuning table\n", proved);

@@ -105,7 +105,7 @@ class Draws {
 
 TEST_CASE("streams: every plan has its bits, with all slots and pieces, in place and not, call after call") {
   Draws draws{tutti::testing::sample_seed(7)};
-  tutti::testing::Lot lot{4, 60};
+  tutti::testing::Lot lot{4, 120};
   for (const Entry& entry : catalogue())
     for (int ranks = 1; ranks <= 16; ++ranks)
       for (const std::uint32_t slots : {1U, 2U, 8U})

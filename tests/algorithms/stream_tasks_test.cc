@@ -147,7 +147,7 @@ struct Draws {
 
 TEST_CASE("tasks: calls have the bits of the plan, without races, in every order, among calls that use slots") {
   Draws draws{std::mt19937{tutti::testing::sample_seed(3)}};
-  tutti::testing::Lot lot{4, 24};
+  tutti::testing::Lot lot{4, 48};
   for (const Entry& entry : catalogue())
     if (is_of_peer(entry) && !entry.has_pipeline)
       for (int ranks = 1; ranks <= 16; ++ranks)
