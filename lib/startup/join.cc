@@ -56,16 +56,28 @@ std::vector<std::vector<int>> hosts_of(const std::vector<RankInfo>& rank_infos) 
   return hosts;
 }
 
+std::vector<std::string> cores_allowed(const std::vector<int>& ranks, const std::vector<RankInfo>& rank_infos) {
+  std::vector<std::string> allowed;
+  for (const int rank : ranks) allowed.push_back(rank_infos[static_cast<std::size_t>(rank)].allowed);
+  return allowed;
+}
+
 /// The number of cores that these ranks of one host have together.
 int cores_of(const std::vector<int>& ranks, const std::vector<RankInfo>& rank_infos) {
-  std::vector<std::string> allowed;
   int quota = 0;
-  for (const int rank : ranks) {
-    const RankInfo& rank_info = rank_infos[static_cast<std::size_t>(rank)];
-    allowed.push_back(rank_info.allowed);
-    quota = std::max(quota, rank_info.quota);
-  }
-  return cores_together(allowed, quota);
+  for (const int rank : ranks) quota = std::max(quota, rank_infos[static_cast<std::size_t>(rank)].quota);
+  return cores_together(cores_allowed(ranks, rank_infos), quota);
+}
+
+/// Whether these ranks of one host have fewer cores than busy threads. Other hosts may be containers of the same
+/// machine: their ranks share its cores, but not the quota of this one.
+bool share_cores(const std::vector<int>& host, const std::vector<RankInfo>& rank_infos, std::size_t threads_of_rank) {
+  const std::string& address = rank_infos[static_cast<std::size_t>(host.front())].shm;
+  std::vector<int> machine;
+  for (int rank = 0; std::cmp_less(rank, rank_infos.size()); ++rank)
+    if (transport::same_kernel(address, rank_infos[static_cast<std::size_t>(rank)].shm)) machine.push_back(rank);
+  return std::cmp_greater(threads_of_rank * host.size(), cores_of(host, rank_infos)) ||
+         std::cmp_greater(threads_of_rank * machine.size(), cores_together(cores_allowed(machine, rank_infos), 0));
 }
 
 const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int rank) {
@@ -255,9 +267,9 @@ Introduced settle(Context& context, std::vector<RankInfo> rank_infos, ShmTranspo
       static_cast<int>(std::find(job.local.begin(), job.local.end(), context.rank) - job.local.begin());
   const std::size_t threads = options.tls_proxies ? 2 : 1;  // busy threads of a rank
   for (const auto& ranks : job.hosts) {
-    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, job.rank_infos));
-    context.oversubscribed |= share_cores;
-    if (share_cores && shm && ranks == job.local) shm->share_cores();
+    const bool crowded = share_cores(ranks, job.rank_infos, threads);
+    context.oversubscribed |= crowded;
+    if (crowded && shm && ranks == job.local) shm->share_cores();
   }
   return job;
 }

@@ -30,6 +30,14 @@ class Hosts(Case):
         done = hosts(3, harness.PROGRAM, "bench", "all_reduce", "-b", "64", "-e", "64", "--format", "short")
         self.assertSays(done.out, r": 3 ranks over tcp;")
 
+    def test_hosts_of_one_machine_share_its_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        for hosts_made, ranks, crowded in ((1, 1, False), (2, cores // 2 + 1, True)):
+            done = hosts(hosts_made, "-n", ranks, harness.PROGRAM, "bench", "barrier", "-n", "1", "-w", "0",
+                         env={"TUTTI_DEBUG": "INFO", "TUTTI_DEBUG_SUBSYS": "INIT"})
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual("some host has more ranks than cores" in done.out + done.err, crowded, done)
+
     def time_of(self, *options):
         """Seconds until the slower of two hosts has 2 MiB from the other, in two halves."""
         done = hosts(2, *options, harness.PROGRAM, "bench", "all_reduce", "--algo", "ring", "-b", "2M", "-e",
