@@ -96,16 +96,18 @@ TEST_CASE("every choice of the built-in tuning table is right") {
   for (int which = 0; which < collective_count; ++which)
     for (int ranks = 4; ranks <= 64; ++ranks)
       for (int on_each = 2; on_each <= ranks / 2; ++on_each)
-        for (std::size_t bytes = 1; bytes <= std::size_t{1} << 28; bytes *= 64) {
-          if (ranks % on_each != 0) continue;
-          const auto collective = static_cast<Collective>(which);
-          Situation situation{.collective = collective, .ranks = ranks, .bytes = bytes, .transport = "hosts"};
-          situation.ranks_on_each_host = on_each;
-          const Choice choice = TuningTable::builtin().select(situation);
-          if (!seen.emplace(collective, to_string(choice), ranks).second || (ranks > few_ranks && !lot.draws()))
-            continue;
-          prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
-        }
+        for (std::size_t bytes = 1; bytes <= std::size_t{1} << 28; bytes *= 64)
+          for (const bool crowded : {false, true}) {
+            if (ranks % on_each != 0) continue;
+            const auto collective = static_cast<Collective>(which);
+            Situation situation{.collective = collective, .ranks = ranks, .bytes = bytes, .transport = "hosts"};
+            situation.ranks_on_each_host = on_each;
+            situation.oversubscribed = crowded;
+            const Choice choice = TuningTable::builtin().select(situation);
+            if (!seen.emplace(collective, to_string(choice), ranks).second || (ranks > few_ranks && !lot.draws()))
+              continue;
+            prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
+          }
   std::printf("%zu shapes proved, chosen by the tuning table\n", proved);
 }
 

@@ -96,14 +96,19 @@ TEST_CASE("between hosts with several ranks each, what crosses counts") {
   Situation situation = all_reduce_of(64, 8, "hosts");
   situation.ranks_on_each_host = 4;
   CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:4");
+  situation.oversubscribed = true;
+  CHECK(chosen(TuningTable::builtin(), situation) == "tree:2");
+  situation.oversubscribed = false;
   situation.bytes = 1 << 20;
-  CHECK(chosen(TuningTable::builtin(), situation) == "rails:4/1M");
+  CHECK(chosen(TuningTable::builtin(), situation) == "rails:4/256K");
   situation.collective = Collective::all_gather;
   CHECK(chosen(TuningTable::builtin(), situation) == "rails:4");
   situation.collective = Collective::broadcast;
   CHECK(chosen(TuningTable::builtin(), situation) == "chain/64K");
+  situation.bytes = 64 << 10;
+  CHECK(chosen(TuningTable::builtin(), situation) == "chain/16K");
   situation.bytes = 64;
-  CHECK(chosen(TuningTable::builtin(), situation) == "tree:2");
+  CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:4");
   // Sums in rank order, and more ranks than these lines are for: as everywhere, hosts are no radix there.
   situation = all_reduce_of(1 << 20, 8, "hosts");
   situation.rank_order = true;
@@ -122,7 +127,7 @@ TEST_CASE("lines for tcp in a table of one's own hold for several hosts, too, un
   situation.ranks_on_each_host = 4;
   CHECK(chosen(TuningTable::parse("all_reduce tcp * * chain", "t"), situation) == "chain");
   CHECK(chosen(TuningTable::parse("all_reduce tcp * * chain\nall_reduce hosts * 1M- ring", "t"), situation) == "ring");
-  CHECK(chosen(TuningTable::parse("all_reduce shm * * chain", "t"), situation) == "rails:4/1M");
+  CHECK(chosen(TuningTable::parse("all_reduce shm * * chain", "t"), situation) == "rails:4/256K");
   std::string why;
   TuningTable::parse("all_reduce tcp * * chain", "t").select(situation, &why);
   CHECK(contains(why, "chain, by t:1"));

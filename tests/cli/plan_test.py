@@ -53,7 +53,7 @@ class Show(Case):
 
     def test_the_table_is_asked_for_several_hosts(self):
         done = plan("all_reduce", "-n", "8", "--hosts", "2", "--bytes", "1M", "--explain")
-        self.assertSays(done.out, r"Chosen for all_reduce of 1048576 bytes over 8 ranks by hosts: rails:4/1M")
+        self.assertSays(done.out, r"Chosen for all_reduce of 1048576 bytes over 8 ranks by hosts: rails:4/256K")
         self.assertEqual(plan("all_reduce", "-n", "8", "--hosts", "1").out, plan("all_reduce", "-n", "8").out)
         self.assertEqual(plan("all_reduce", "-n", "8", "--hosts", "8").out, plan("all_reduce", "-n", "8").out)
         for words in (["--hosts", "3"], ["--hosts", "0"]):
