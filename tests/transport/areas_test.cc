@@ -197,5 +197,25 @@ TEST_CASE("a sender ignores a count of freed slots that goes back or too far, an
   }
 }
 
+TEST_CASE("the pieces of a message fit their slots and make up its length, whatever the ring") {
+  for (const std::size_t areas : {slot_count, most_areas})
+    for (std::uint64_t about = 16; about <= 1024; about *= 2)
+      for (const std::uint64_t length : {about * 1024 - 1, about * 1024, about * 1024 + 1}) {
+        CAPTURE(areas);
+        CAPTURE(length);
+        std::size_t slots = 0;
+        for (std::uint64_t rest = length; rest > 0; ++slots) {
+          CHECK(slots_for(length, rest, areas) + slots == slots_for(length, length, areas));
+          const std::size_t piece = piece_bytes(length, rest, areas);
+          REQUIRE(piece > 0);
+          REQUIRE(piece <= slot_bytes);
+          rest -= piece;
+        }
+        CHECK(slots == slots_for(length, length, areas));
+      }
+  // What several rings hold stays small, and one ring alone holds more of a long message.
+  CHECK(full_piece(std::uint64_t{1} << 20, slot_count) < full_piece(std::uint64_t{1} << 20, most_areas));
+}
+
 }  // namespace
 }  // namespace tutti::transport::testing

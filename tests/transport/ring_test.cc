@@ -177,7 +177,7 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
 
   Told told;
   Frame longer = frame;  // than a piece
-  constexpr std::size_t piece = full_piece(slot_bytes);
+  constexpr std::size_t piece = full_piece(slot_bytes, slot_count);
   longer.length = slot_bytes;
   to.resize(longer.length);
   const auto bytes = pattern(slot_bytes, 2);
@@ -201,11 +201,11 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
 TEST_CASE(
     "a sender that sleeps until there is room is woken by a receiver that takes pieces, even if more are missing") {
   using Taken = Link::Taken;
-  constexpr std::size_t pieces = slot_count + 3;
-  const Frame frame{.kind = FrameKind::eager, .length = pieces * slot_bytes};
+  constexpr std::size_t pieces = slot_count + 3, piece_size = slot_bytes / 2;
+  const Frame frame{.kind = FrameKind::eager, .length = pieces * piece_size};
   Receiving side;
-  const auto bytes = pattern(pieces * slot_bytes, 1);
-  const auto piece = [&](std::size_t i) { return std::span{bytes}.subspan(i * slot_bytes, slot_bytes); };
+  const auto bytes = pattern(pieces * piece_size, 1);
+  const auto piece = [&](std::size_t i) { return std::span{bytes}.subspan(i * piece_size, piece_size); };
   REQUIRE_FALSE(side.ring.writer.begin(frame, piece(0)));
   for (std::size_t i = 1; i < slot_count; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
   CHECK(side.ring.writer.arm(slot_count / 2));
@@ -227,7 +227,7 @@ TEST_CASE("a sender that leaves while its message is taken fails the link, which
     CAPTURE(aborts);
     const Frame frame{.kind = FrameKind::eager, .length = slot_bytes};
     Receiving side;
-    REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes), 1)));
+    REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes, slot_count), 1)));
     std::vector<std::byte> to(slot_bytes);
     CHECK(side.link.take(words_of(frame), to) == Link::Taken::begun);
     if (aborts) leave(side.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
@@ -235,7 +235,7 @@ TEST_CASE("a sender that leaves while its message is taken fails the link, which
     REQUIRE(side.recorder.failures.size() == 1);
     CHECK(side.recorder.failures[0].peer == 3);
     CHECK(side.recorder.failures[0].rank == (aborts ? 5 : 3));
-    if (!aborts) CHECK(side.recorder.failures[0].text.find("16384 of 32768 bytes") != std::string::npos);
+    if (!aborts) CHECK(side.recorder.failures[0].text.find("32768 of 65536 bytes") != std::string::npos);
     CHECK(side.recorder.messages.empty());
   }
 }
@@ -343,7 +343,7 @@ TEST_CASE("a sender that sleeps is woken by as few slots as complete its next me
     RingReader reader(*host.memory, areas);
     std::size_t freed = 1;
     while (!reader.release()) ++freed;
-    CHECK(freed == std::min(slots_for(size, size), slot_count / 2));
+    CHECK(freed == std::min(slots_for(size, size, slot_count), slot_count / 2));
   }
 }
 

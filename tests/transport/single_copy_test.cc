@@ -23,7 +23,6 @@ namespace {
 
 using Accept = Acceptance::Kind;
 using std::chrono::microseconds;
-
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
 
@@ -241,7 +240,8 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
                          CopyPolicy{.cores_are_shared = true}};
     Taker taker;
     if (slots_are_slow) taker.copy = copy_slowly;
-    const std::vector<std::byte> bytes = pattern(16 * slot_bytes, 1);
+    constexpr std::size_t piece_size = slot_bytes / 2;
+    const std::vector<std::byte> bytes = pattern(16 * piece_size, 1);
     const Frame frame{.length = bytes.size()};
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
       if (writer.wants_single_copy(bytes.size())) {
@@ -249,9 +249,9 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
         REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
         link.pull(taker);
       } else {
-        for (std::size_t at = 0; at < bytes.size(); at += slot_bytes) {
+        for (std::size_t at = 0; at < bytes.size(); at += piece_size) {
           REQUIRE_FALSE(writer.full());
-          const auto piece = std::span{bytes}.subspan(at, slot_bytes);
+          const auto piece = std::span{bytes}.subspan(at, piece_size);
           const bool sleeps = at == 0 ? writer.begin(frame, piece) : writer.proceed(piece);
           REQUIRE_FALSE(sleeps);
           link.pull(taker);

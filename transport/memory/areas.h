@@ -25,6 +25,8 @@ class Areas {
   void add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
   void add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
   bool has_theirs() const noexcept { return theirs_.ring != nullptr; }
+  /// How many areas the peer's ring has brought along.
+  std::size_t of_theirs() const noexcept { return theirs_.areas; }
   /// The peer has mapped this rank's ring, so it may be given areas of it.
   void peer_has_own() noexcept { peer_has_own_ = true; }
 

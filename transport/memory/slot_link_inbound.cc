@@ -74,7 +74,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
   if (!reader_.begins_with(frame)) return Taken::something_else;
-  if (to.size() > full_piece(to.size())) return take_pieces(to);
+  if (to.size() > full_piece(to.size(), areas_->of_theirs())) return take_pieces(to);
   if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
   return Taken::taken;
@@ -233,7 +233,7 @@ void InboundSlotLink::finish(Sink& sink) noexcept {
 }
 
 void InboundSlotLink::note_how_it_came() noexcept {
-  const std::uint64_t slots = slots_for(frame_.length, frame_.length);
+  const std::uint64_t slots = slots_for(frame_.length, frame_.length, areas_->of_theirs());
   const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {
     const std::chrono::nanoseconds elapsed = (Clock::now() - began_) * (slots + before) / slots;

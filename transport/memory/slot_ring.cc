@@ -117,7 +117,7 @@ bool RingReader::begins_with(const FrameWords& frame) const noexcept {
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
   const std::byte* where = length <= short_bytes ? head().payload.data() : areas_->at(area());
-  return {where, piece_bytes(length, rest)};
+  return {where, piece_bytes(length, rest, areas_->of_theirs())};
 }
 
 std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexcept {
