@@ -1,4 +1,4 @@
-// Messages that their receivers read in the sender's memory: when that is chosen, and what becomes of them.
+// Messages that their receivers read in the sender's memory: what is compared, and what becomes of them.
 
 #include "transport/memory/single_copy.h"
 
@@ -23,139 +23,10 @@ namespace {
 
 using Accept = Acceptance::Kind;
 using std::chrono::microseconds;
+
 constexpr std::size_t kibibyte = 1024;
 constexpr std::size_t mebibyte = kibibyte * kibibyte;
-
-// ---- The choice ------------------------------------------------------------------------------------------------
-
-/// A sender that does what is wished, and messages that take so long each way.
-struct Traffic {
-  CopyChoice choice{SingleCopy::measured};
-  std::size_t bytes = mebibyte;
-  microseconds lent{100}, copied{100};
-
-  bool lends() const { return (choice.wishes() >> CopyChoice::class_of(bytes) & 1) != 0; }
-  /// How many of them are to be copied once.
-  int come(int messages) {
-    int count = 0;
-    for (int i = 0; i < messages; ++i) {
-      const bool is_lent = lends();
-      count += is_lent ? 1 : 0;
-      choice.took(bytes, is_lent, is_lent ? lent : copied);
-    }
-    return count;
-  }
-};
-
-constexpr int turn = CopyChoice::tried_every;
 constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(mebibyte), false);
-
-TEST_CASE("the first messages come through slots, then both ways are tried, and the quicker one is kept") {
-  for (const bool lent_is_quicker : {true, false}) {
-    Traffic traffic;
-    (lent_is_quicker ? traffic.lent : traffic.copied) = microseconds{50};
-    CHECK(traffic.come(usual.first) == 0);
-    CHECK(traffic.come(usual.tries) == usual.tries);
-    CHECK(traffic.come(usual.tries) == 0);
-    const int others = turn - 2 * usual.tries;
-    CHECK(traffic.come(others) == (lent_is_quicker ? others : 0));
-    CHECK(traffic.come(usual.tries) == usual.tries);  // the next turn
-  }
-}
-
-TEST_CASE("the choice for very long messages is made after a few") {
-  Traffic traffic;
-  traffic.bytes = 16 * mebibyte;
-  traffic.lent = microseconds{50};
-  CHECK(traffic.come(1) == 0);
-  CHECK(traffic.come(3) == 3);
-  CHECK(traffic.come(3) == 0);
-  CHECK(traffic.come(100) == 100);
-  Traffic sharing;  // where cores are shared, long begins earlier
-  sharing.choice = CopyChoice{SingleCopy::measured, true};
-  CHECK(sharing.come(1) == 0);
-  CHECK(sharing.come(3) == 3);
-  CHECK(sharing.come(3) == 0);
-}
-
-TEST_CASE("the way that is ahead stays so until the other is clearly quicker") {
-  Traffic traffic;
-  traffic.come(usual.first);
-  const auto is_lent_after = [&](int lent, int copied) {
-    traffic.lent = microseconds{lent};
-    traffic.copied = microseconds{copied};
-    traffic.come(turn - 1);
-    const bool is_lent = traffic.lends();
-    traffic.come(1);
-    return is_lent;
-  };
-  CHECK(is_lent_after(98, 100));
-  CHECK(is_lent_after(102, 100));
-  CHECK_FALSE(is_lent_after(110, 100));
-  CHECK_FALSE(is_lent_after(98, 100));
-  CHECK(is_lent_after(90, 100));
-  CHECK(is_lent_after(102, 100));
-  CHECK_FALSE(is_lent_after(110, 100));
-}
-
-TEST_CASE("where ends share cores with others, copying counts for both of them") {
-  for (const int copied : {40, 60}) {
-    Traffic traffic;
-    traffic.choice = CopyChoice{SingleCopy::measured, true};
-    traffic.copied = microseconds{copied};
-    traffic.come(usual.first + 2 * usual.tries);
-    CHECK(traffic.lends() == (copied == 60));
-  }
-}
-
-TEST_CASE("a message or two that waited for something else change nothing") {
-  Traffic traffic;
-  traffic.lent = microseconds{50};
-  traffic.come(usual.first + usual.tries - usual.ignored);
-  traffic.lent = microseconds{100'000};
-  traffic.come(usual.ignored);
-  CHECK(traffic.come(usual.tries) == 0);
-  CHECK(traffic.come(10) == 10);
-}
-
-TEST_CASE("each size has a choice of its own") {
-  Traffic traffic;
-  traffic.lent = microseconds{50};
-  traffic.come(100);
-  for (const std::size_t bytes : {mebibyte, mebibyte + 1, 2 * mebibyte - 1}) {
-    traffic.bytes = bytes;
-    CHECK(traffic.lends());
-  }
-  for (const std::size_t bytes : {64 * kibibyte, mebibyte - 1, 2 * mebibyte, 64 * mebibyte}) {
-    traffic.bytes = bytes;
-    CHECK_FALSE(traffic.lends());
-  }
-  CHECK(CopyChoice::class_of(CopyChoice::least_bytes) == 0);
-  CHECK(CopyChoice::class_of(~std::uint64_t{0}) == CopyChoice::classes - 1);
-}
-
-TEST_CASE("where messages are summed none is lent, and for some time after") {
-  Traffic traffic;
-  traffic.lent = microseconds{50};
-  traffic.come(100);
-  REQUIRE(traffic.lends());
-  traffic.choice.summed(mebibyte);
-  CHECK(traffic.come(CopyChoice::after_sum) == 0);
-  CHECK(traffic.come(usual.tries) == usual.tries);
-}
-
-TEST_CASE("it can be decided for good") {
-  Traffic traffic;
-  traffic.choice = CopyChoice{SingleCopy::always};
-  CHECK(traffic.come(turn + 1) == turn + 1);
-  traffic.choice.summed(mebibyte);
-  CHECK(traffic.come(1) == 1);
-  traffic.choice.give_up();
-  CHECK(traffic.come(turn + 1) == 0);
-  traffic.choice = CopyChoice{SingleCopy::never};
-  CHECK_FALSE(traffic.choice.may_lend());
-  CHECK(traffic.come(turn + 1) == 0);
-}
 
 // ---- The ring --------------------------------------------------------------------------------------------------
 
@@ -234,13 +105,13 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
   for (const bool slots_are_slow : {false, true}) {
     LooseRing ring;
     RingWriter& writer = ring.writer;
+    constexpr std::size_t piece_size = slot_bytes / 2;
     const std::uint64_t sample = 7;
     ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
     InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(),
                          CopyPolicy{.cores_are_shared = true}};
     Taker taker;
     if (slots_are_slow) taker.copy = copy_slowly;
-    constexpr std::size_t piece_size = slot_bytes / 2;
     const std::vector<std::byte> bytes = pattern(16 * piece_size, 1);
     const Frame frame{.length = bytes.size()};
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {

@@ -34,7 +34,7 @@ void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds
   int& count = single ? one.single : one.copied;
   if (one.come > 0 && count < trial.tries) {
     (single ? one.single_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
-    if (one.single >= trial.tries && one.copied >= trial.tries) decide(one, trial);
+    if (one.copied >= trial.tries) decide(one, trial);
   }
   if (one.come >= tried_every) one.come = one.single = one.copied = 0;
   choose();
@@ -48,11 +48,16 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
   choose();
 }
 
-/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen.
+/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Where cores are shared,
+/// single copy must be faster by a fifth.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto single = most_of(one.single_took, trial),
-             copied = (cores_are_shared_ ? 2 : 1) * most_of(one.copied_took, trial);
-  if (!one.is_decided) {
+  const auto copied = (cores_are_shared_ ? 2 : 1) * most_of(one.copied_took, trial);
+  if (cores_are_shared_ && is_hopeless(one, trial, copied)) {
+    one.single = trial.tries;
+    one.single_is_faster = false;
+  } else if (one.single < trial.tries) {
+    return;
+  } else if (const auto single = most_of(one.single_took, trial); !one.is_decided) {
     one.single_is_faster = single < copied;
   } else {
     one.single_is_faster = one.single_is_faster ? single * 19 < copied * 20 : single * 20 < copied * 19;
@@ -60,12 +65,20 @@ void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   one.is_decided = true;
 }
 
+/// No single copy has been clearly faster.
+bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
+  if (one.single == 0) return false;
+  const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);
+  return fastest * (trial.tries - trial.ignored) * 5 > copied * 4;
+}
+
 void CopyChoice::give_up() noexcept {
   mode_ = SingleCopy::never;
   choose();
 }
 
-/// Single copies are tried first. A sender may be some messages ahead of the wish that it has read.
+/// Single copies are tried last, since one of them may be enough. A sender may be some messages ahead of the wish that
+/// it has read.
 void CopyChoice::choose() noexcept {
   wishes_ = 0;
   if (mode_ == SingleCopy::never) return;
@@ -73,7 +86,7 @@ void CopyChoice::choose() noexcept {
     const Class& one = classes_[i];
     const int tries = trial_of(i).tries;
     const bool tried = one.come >= 0 && (one.single < tries || one.copied < tries);
-    const bool single = mode_ == SingleCopy::always || (tried ? one.single < tries : one.single_is_faster);
+    const bool single = mode_ == SingleCopy::always || (tried ? one.copied >= tries : one.single_is_faster);
     if (single) wishes_ |= 1U << i;
   }
 }
