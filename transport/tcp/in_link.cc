@@ -10,6 +10,8 @@
 #include "transport/tcp/in_link.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -68,6 +70,16 @@ void InLink::warm() noexcept {
   watch();
 }
 
+/// Where messages go one way only, the kernel acknowledges every message, or every second one, within the read that
+/// takes it. Within a host that takes as long as the rest of the read, since the packet passes both ends of the
+/// connection within the call. So this rank does it while it waits for the next message.
+void InLink::acknowledge() noexcept {
+  owes_acknowledgement_ = false;
+  if (!context_.is_within_host(peer())) return;
+  net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 2);  // now, if the kernel has not done so
+  net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 0);  // and not at once for the next message
+}
+
 /// Watches the connection whose turn it is. What comes on others before their turn wakes this rank once at most; so
 /// does what comes behind a parked message.
 void InLink::watch() noexcept {
@@ -115,6 +127,7 @@ bool InLink::progress() noexcept {
     digest_and_reply();
     if (read_now.error == EAGAIN) break;
   }
+  if (!moved && owes_acknowledgement_ && !idle()) acknowledge();
   misses_ = moved ? 0 : misses_ + 1;
   return moved;
 }
@@ -213,6 +226,7 @@ void InLink::offer() noexcept {
 void InLink::finish() noexcept {
   phase_ = Phase::header;
   wanted_ = std::max(wanted_ - 1, 0);
+  owes_acknowledgement_ = true;
   context_.sink->received(*this);
 }
 

@@ -86,6 +86,7 @@ class InLink final : public Link {
   };
 
   void warm() noexcept;
+  void acknowledge() noexcept;
   void watch() noexcept;
   void disconnect() noexcept;
   bool digest() noexcept;
@@ -120,6 +121,7 @@ class InLink final : public Link {
   std::span<std::byte> memory_;  ///< where the missing part of the message belongs
   std::uint64_t rest_ = 0;       ///< payload bytes still missing
   std::uint64_t received_bytes_ = 0;
+  bool owes_acknowledgement_ = true;
   ReadAhead ahead_;
 };
 
