@@ -36,6 +36,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.scratch_ = prepared.board_scratch.get();
   call.buffers_ = buffers_of(request, ground.rank, ground.ranks, pipeline, offsets);
   call.arithmetic_ = Arithmetic{*ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
+  call.computes_ = request.op != nullptr;
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
   call.copy_streaming_ = ground.kernels->copy_streaming;
   call.streams_ =
@@ -61,13 +62,11 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.contribution_ = call.own_data(call.phases_[0]);
   call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
   call.most_ahead_ = call.size_of_round(0);
-  if (!call.may_run_inline_ && std::cmp_equal(call.rounds_, rounds.size()) &&
-      std::cmp_less_equal(rounds.size(), transport::Board::least_depth)) {
-    call.may_run_inline_ = true;
-    call.rounds_ahead_ = call.rounds_;
-    for (int round = 1; round < call.rounds_; ++round)
-      call.most_ahead_ = std::max(call.most_ahead_, call.size_of_round(round));
-  }
+  if (call.may_run_inline_ || !std::cmp_equal(call.rounds_, rounds.size())) return call;
+  for (int round = 1; round < call.rounds_; ++round)
+    call.most_ahead_ = std::max(call.most_ahead_, call.size_of_round(round));
+  call.rounds_ahead_ = call.rounds_;
+  call.may_run_inline_ = std::cmp_less(call.rounds_, transport::Board::depth_for(call.most_ahead_, ground.ranks));
   return call;
 }
 
@@ -104,6 +103,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
     phase.size = size_of(phase, round.first_contributor);
   }
   phase.own_size = size_of(phase, program_->rank);
+  phase.is_one_piece = phase.pieces == 1 && phase.ranges.size() == 1;
 }
 
 std::size_t BoardCall::size_of_later_round(int round) const {
@@ -142,13 +142,13 @@ void BoardCall::contribute_instead(const std::byte* data) {
   contribution_ = own_data(phases_[0]);
 }
 
-std::size_t BoardCall::put(std::byte* room, const std::byte* contribution, int round,
-                           transport::StoreChoice& path) const noexcept {
+std::size_t BoardCall::put_pieces(std::byte* room, const std::byte* contribution, int round,
+                                  transport::StoreChoice& path) const noexcept {
   if (is_in_window()) return window_.put(room, round);
   const Phase& phase = phase_of(round);
   if (phase.own_size == 0) return 0;
   const std::byte* const from = &phase == phases_.data() ? contribution : own_data(phase).data();
-  if (phase.pieces == 1 && phase.ranges.size() == 1) {
+  if (phase.is_one_piece) {
     path.copy(room, from, phase.own_size);
     return phase.own_size;
   }
@@ -191,7 +191,7 @@ void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) co
   }
 }
 
-std::size_t BoardCall::take(const transport::Board& board, int round) const noexcept {
+std::size_t BoardCall::make_results(const transport::Board& board, int round) const noexcept {
   if (is_in_window()) {
     if (round > 0) return 0;
     return window_.take(board, buffers_, arithmetic_, streams_ ? copy_streaming_ : nullptr);

@@ -56,6 +56,8 @@ class BoardCall {
   /// The call takes one round; or it takes a few with little work between them, and each may begin as soon as the one
   /// before is complete.
   bool may_run_inline() const { return may_run_inline_; }
+  /// Some result combines contributions.
+  bool computes() const { return computes_; }
   /// Bytes of the vector, or of an equal part of it.
   std::size_t part_bytes() const { return part_bytes_; }
 
@@ -66,10 +68,17 @@ class BoardCall {
   /// Writes this rank's contribution to `room` and returns its bytes. `contribution` is contribution(), or a copy of
   /// it.
   std::size_t put(std::byte* room, const std::byte* contribution, int round,
-                  transport::StoreChoice& path) const noexcept;
+                  transport::StoreChoice& path) const noexcept {
+    const Phase& phase = phases_[0];
+    if (rounds_ > 1 || !phase.is_one_piece) return put_pieces(room, contribution, round, path);
+    path.copy(room, contribution, phase.own_size);
+    return phase.own_size;
+  }
   /// Computes the results of a round that all awaited ranks have begun. Returns how many bytes were read from other
   /// ranks. Call it in a compute::FloatEnvironment.
-  std::size_t take(const transport::Board& board, int round) const noexcept;
+  std::size_t take(const transport::Board& board, int round) const noexcept {
+    return is_in_window() || !phase_of(round).round->results.empty() ? make_results(board, round) : 0;
+  }
 
   /// From now on `data`, of the same size, is contributed instead of the input: the input multiplied by a factor.
   void contribute_instead(const std::byte* data);
@@ -98,6 +107,7 @@ class BoardCall {
     std::size_t unit_bytes = 0;                  ///< size of every unit; 0: they differ
     std::size_t size = 0;                        ///< size of every contribution that is not empty; 0: they differ
     std::size_t own_size = 0;
+    bool is_one_piece = false;  ///< this rank's contribution, as it is in its buffer
   };
   struct Range {
     std::size_t begin = 0;
@@ -132,6 +142,9 @@ class BoardCall {
   std::byte* address(const algorithms::Blocks& blocks, std::size_t offset) const;
   /// The extent of piece `number` within its unit.
   Range piece(const Phase& phase, std::size_t unit_size, int number) const;
+  std::size_t put_pieces(std::byte* room, const std::byte* contribution, int round,
+                         transport::StoreChoice& path) const noexcept;
+  std::size_t make_results(const transport::Board& board, int round) const noexcept;
   const std::byte* posted(const transport::Board& board, const Phase& phase, const Source& source) const;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
   std::size_t fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
@@ -147,6 +160,7 @@ class BoardCall {
   std::byte* scratch_ = nullptr;
   bool uses_rooms_ = false;
   bool may_run_inline_ = false;
+  bool computes_ = false;
   bool streams_ = false;  // the result is written past the caches
   std::size_t part_bytes_ = 0;
   std::span<const std::byte> contribution_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/pause.h"
 #include "lib/collective/collectives.h"
 #include "lib/compute/float_environment.h"
 #include "lib/engine/short_wait.h"
@@ -18,6 +20,9 @@ namespace {
 
 /// After that many rounds other operations get their turn.
 constexpr int rounds_per_pass = 16;
+/// A rank that waits looks that many times before its looks have pauses in between, for about 0.3 us.
+constexpr int looks_without_pause = 64;
+/// Where ranks share cores, a sleeping rank that is woken too early finds that others have not come, and sleeps again.
 constexpr int tries_before_waking = 32;
 
 /// Each byte of a scatter or gather has one reader, and the root is at one end of all of them. Posting it saves
@@ -97,10 +102,12 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
   board_->fetch_next(entry.call->size_of_round(round_));
-  const compute::FloatEnvironment environment;  // set here because it is free while the others' posts are on their way
-  while (wait_a_little(entry)) {
+  std::optional<compute::FloatEnvironment> environment;
+  if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
+  while (all_are_here(entry) || wait_for_all(entry)) {
     if (recorder_) [[unlikely]]
       times_.here = trace::ticks_after();
+    wake_sleepers();
     read_ += entry.call->take(*board_, round_);
     if (recorder_ && entry.call->rounds() > 1) [[unlikely]]
       record_take(entry);
@@ -114,18 +121,21 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
 }
 
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.
-bool BoardCollectives::wait_a_little(const Entry& entry) noexcept {
-  bool here = all_are_here(entry);
-  if (!here) {
-    ShortWait wait = group_.context().short_wait();
-    while (!here && !group_.failing() && wait.again()) {
-      // Looks for sleeping ranks only now, when the post that they are to see has left this core.
-      if (wait.tries() == tries_before_waking) wake_sleepers();
-      here = all_are_here(entry);
-    }
-    has_yielded_ |= wait.has_yielded();
+bool BoardCollectives::wait_for_all(const Entry& entry) noexcept {
+  const bool cores_are_shared = group_.context().oversubscribed;
+  for (int looks = cores_are_shared ? 0 : looks_without_pause; looks > 0; --looks) {
+    pause_shortly();
+    if (all_are_here(entry)) return true;
   }
-  wake_sleepers();
+  if (!cores_are_shared) wake_sleepers();  // now that the post that they are to see has left this core
+  ShortWait wait = group_.context().short_wait();
+  bool here = false;
+  while (!here && !group_.failing() && wait.again()) {
+    if (wait.tries() == tries_before_waking) wake_sleepers();
+    here = all_are_here(entry);
+  }
+  has_yielded_ |= wait.has_yielded();
+  if (!here) wake_sleepers();
   return here;
 }
 
@@ -142,7 +152,11 @@ bool BoardCollectives::progress() noexcept {
   for (; rounds < rounds_per_pass && !queue_.empty() && !stuck_ && !group_.failing(); ++rounds) {
     const Entry& entry = queue_.front();
     if (!begun_ && (begun_ = begin(entry))) wake_sleepers();
-    if (!begun_ || !all_are_here(entry)) break;
+    if (!begun_) break;
+    if (!all_are_here(entry)) {
+      if (!group_.failing()) heed_abort(entry.call->awaited(round_)[checked_]);
+      break;
+    }
     end_round();
   }
   return rounds > 0;
@@ -180,11 +194,14 @@ bool BoardCollectives::begin(const Entry& entry) noexcept {
 
 /// Posts this rank's contribution to the round, which may begin.
 void BoardCollectives::post(const Entry& entry) noexcept {
-  std::byte* const room = board_->room(entry.call->size_of_round(round_));
-  const std::size_t bytes = entry.call->put(room, contribution_, round_, path_);
-  const auto number = transport::operation_of(*entry.words);
-  board_->begin(entry.history, *entry.words, collectives_.oldest_running(number), *entry.before);
+  const std::size_t size = entry.call->size_of_round(round_);
+  const std::size_t bytes = size > 0 ? entry.call->put(board_->room(size), contribution_, round_, path_) : 0;
+  const std::uint32_t number = transport::operation_of(*entry.words);
+  const bool shows_before = number - std::exchange(last_posted_, number) <= 1;
+  board_->begin(entry.history, *entry.words, collectives_.oldest_running(number),
+                shows_before ? nullptr : entry.before);
   checked_ = 0;
+  looked_for_sleepers_ = false;
   if (recorder_) [[unlikely]]
     note_post(entry);
   if (!entry.operation) {
@@ -208,9 +225,13 @@ bool BoardCollectives::may_begin(const Entry& entry) noexcept {
 /// Fails the group if `rank` has begun the round that this rank is about to begin, in a call that differs.
 bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   if (rank == group_.rank() || !board_->differs_in_next(rank, entry.history)) return false;
+  fail_for_other_call(rank, entry);
+  return true;
+}
+
+void BoardCollectives::fail_for_other_call(int rank, const Entry& entry) noexcept {
   const transport::Frame ours = transport::frame_of(*entry.words);
   group_.fail(collectives_.mismatch(rank, ours, ours));
-  return true;
 }
 
 bool BoardCollectives::heed_abort(int rank) noexcept {
@@ -223,13 +244,9 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
   const std::span<const int> awaited = entry.call->awaited(round_);
   for (; checked_ < awaited.size(); ++checked_) {
     const int rank = awaited[checked_];
-    if (!board_->is_here(rank)) {
-      heed_abort(rank);
-      return false;
-    }
+    if (!board_->is_here(rank)) return false;
     if (board_->history(rank) == entry.history) continue;
-    const transport::Frame ours = transport::frame_of(*entry.words);
-    group_.fail(collectives_.mismatch(rank, ours, ours));
+    fail_for_other_call(rank, entry);
     return false;
   }
   return true;
@@ -342,7 +359,9 @@ void BoardCollectives::record_take(const Entry& entry) noexcept {
 
 // ---- Sleeping --------------------------------------------------------------------------------------------------
 
+/// Once for each post is enough.
 void BoardCollectives::wake_sleepers() noexcept {
+  if (std::exchange(looked_for_sleepers_, true)) return;
   board_->wake_sleepers([this](int rank) { transport_.wake(group_.global_rank(rank), channel_); });
 }
 

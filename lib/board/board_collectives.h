@@ -89,7 +89,7 @@ class BoardCollectives final : public Pollable {
   bool find_board(bool with_rooms = false) noexcept;
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
-  bool wait_a_little(const Entry& entry) noexcept;
+  bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {
     return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));
   }
@@ -97,6 +97,7 @@ class BoardCollectives final : public Pollable {
   bool may_begin(const Entry& entry) noexcept;
   bool heed_abort(int rank) noexcept;
   bool heed_other_call(int rank, const Entry& entry) noexcept;
+  void fail_for_other_call(int rank, const Entry& entry) noexcept;
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;
   void wake_sleepers() noexcept;
@@ -120,6 +121,8 @@ class BoardCollectives final : public Pollable {
   bool begun_ = false;                       ///< this rank has begun the round
   bool stuck_ = false;                       ///< an injected fault: the call never ends here
   bool has_yielded_ = false;                 ///< since begin_inline()
+  bool looked_for_sleepers_ = false;         ///< since the last post
+  std::uint32_t last_posted_ = 0;            ///< number of the last call that was posted
   std::size_t checked_ = 0;                  ///< awaited ranks that are known to have begun the round
   std::size_t posted_ = 0;                   ///< bytes, since begin_inline()
   std::size_t read_ = 0;                     ///< bytes, since begin_inline()

@@ -75,12 +75,12 @@ inline Flight Box::begin_again(const Form& form, std::uint64_t operation, std::i
 }
 
 inline void Flight::land_inline(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept {
-  if (!record_) return;
-  record_->bytes.store(bytes, std::memory_order_relaxed);
-  record_->parts_done.store(parts, std::memory_order_relaxed);
-  record_->ended.store(ended, std::memory_order_relaxed);
-  record_->state.store(State::done, std::memory_order_release);
-  record_ = nullptr;
+  Record* const record = std::exchange(record_, nullptr);
+  if (!record) return;
+  record->bytes.store(bytes, std::memory_order_relaxed);
+  record->parts_done.store(parts, std::memory_order_relaxed);
+  record->ended.store(ended, std::memory_order_relaxed);
+  record->state.store(State::done, std::memory_order_release);
 }
 
 }  // namespace tutti::black_box

@@ -18,8 +18,8 @@ namespace tutti::transport {
 /// Rounds that may be in progress at once: a rank begins round n when all ranks have begun round n - board_depth + 1.
 /// The number is large so that a root whose broadcasts need no answer rarely has to check whether they have been read.
 inline constexpr std::uint64_t board_depth = 64;
-/// Bytes of a contribution that lie beside the flag, the first half of them in the flag's cache line.
-inline constexpr std::size_t post_bytes = 96;
+/// Bytes of a contribution that lie beside the flag, the first 48 of them in the flag's cache line.
+inline constexpr std::size_t post_bytes = 72;
 
 /// Memory that all ranks of a group map. In each round a rank writes its contribution there and reads those of the
 /// others, which takes one transfer of a cache line and no acknowledgement.
@@ -54,6 +54,10 @@ class Board {
   /// the readers' caches have evicted it; writing a line that they still hold costs a transfer from their core. Two
   /// ranks exchange their areas each time round, so that each writes what its own caches hold.
   static std::uint64_t large_area_depth(int ranks);
+  /// Rounds of that size that may be in progress at once.
+  static std::uint64_t depth_for(std::size_t size, int ranks) {
+    return size > std::max(post_bytes, small_area_bytes(ranks)) ? large_area_depth(ranks) : board_depth;
+  }
   /// Without areas.
   static std::size_t bytes_for(int ranks);
   static std::size_t bytes_of_areas(int ranks);
@@ -67,36 +71,41 @@ class Board {
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
-  /// `rounds`: at most least_depth.
+  /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, std::uint64_t rounds = 1) noexcept {
     return all_begun_ + depth(size) > round_ + rounds || all_have_read(size, rounds);
   }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
-  std::byte* room(std::size_t size) const noexcept;
-  /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, `before` its previous call, and
-  /// `history` a hash of all its calls up to this one. All its calls before number `oldest_running` have ended.
+  std::byte* room(std::size_t size) const noexcept {
+    return size <= post_bytes ? post(rank_, round_ + 1).contribution.data() : area(rank_, round_ + 1, size);
+  }
+  /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, and `history` a hash of all its
+  /// calls up to this one. All its calls before number `oldest_running` have ended. `before` is its previous call, or
+  /// null if its previous post shows that.
   void begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
-             const CallWords& before) noexcept;
+             const CallWords* before) noexcept;
   /// Prefetches the cache lines that the next round will write if it also contributes `size` bytes. The readers still
   /// hold these lines, so the write would otherwise wait for them (two ranks back to back, all_reduce of 4 B and of 256
   /// B: 144 -> 129 and 189 -> 164 ns). Call it while waiting for the other ranks.
   void fetch_next(std::size_t size) const noexcept;
   /// `rank` has begun this rank's round. Its contribution can be read until this rank begins the next round.
-  bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
-  std::uint64_t history(int rank) const noexcept { return post(rank, round_).history; }
+  bool is_here(int rank) const noexcept { return posts_now_[rank].round.load(std::memory_order_acquire) == round_; }
+  std::uint64_t history(int rank) const noexcept { return posts_now_[rank].history; }
   /// `rank` has begun the round after this rank's, with a history other than `history`.
   bool differs_in_next(int rank, std::uint64_t history) const noexcept {
     const Post& next = post(rank, round_ + 1);
     return next.round.load(std::memory_order_acquire) == round_ + 1 && next.history != history;
   }
-  /// The call of `rank` in a recent round, this one included, or the call before it; nothing if it has been
-  /// overwritten.
+  /// The call of `rank` in a recent round, this one included; nothing if it has been overwritten. `before`: an earlier
+  /// call, namely the one before it if no other post shows that.
   std::optional<Frame> call(int rank, std::uint64_t round, bool before = false) const noexcept;
   /// All calls of `rank` before that number had ended when it began that round; nothing if its post has been
   /// overwritten.
   std::optional<std::uint32_t> oldest_running(int rank, std::uint64_t round) const noexcept;
   /// `size` bytes, which is the length that the rank has written if it makes the same call.
-  std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept;
+  std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept {
+    return {size <= post_bytes ? posts_now_[rank].contribution.data() : area(rank, round_, size), size};
+  }
 
   // ---- Sleeping, as transport/sleep.h says. A rank that begins a round looks for alarms afterwards
   void arm() noexcept;
@@ -104,10 +113,14 @@ class Board {
   /// Calls `wake` with each other rank that sleeps.
   template <class Wake>
   void wake_sleepers(Wake&& wake) noexcept {
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler must not look before the round has begun
-    if (nobody_sleeps()) return;
+    if (!somebody_sleeps()) return;
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_ && takes_down_alarm(rank)) wake(rank);
+  }
+  /// Whether another rank may sleep that has not seen this rank's last round.
+  bool somebody_sleeps() const noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler must not look before the round has begun
+    return !nobody_sleeps();
   }
   /// No alarm needs clearing. One that is up may only be that of a rank that died asleep.
   bool nobody_sleeps() const noexcept { return sleepers_->load(std::memory_order_relaxed) == 0; }
@@ -132,15 +145,15 @@ class Board {
     std::uint64_t history;
     std::array<std::byte, post_bytes> contribution;
     Words call;
-    Words before;
     std::atomic<std::uint32_t> oldest_running;
-  };  // three cache lines; a reader that makes the same call as the writer needs only the first for a short
-      // contribution
+    alignas(64) Words before;  ///< rarely written
+  };  // A post takes two cache lines. A reader that makes the same call as the writer needs only the first for a short
+      // contribution.
   struct alignas(128) Note {
     std::atomic<std::uint32_t> alarm{0};
     CloseRecord close_record;
   };
-  static_assert(sizeof(Post) == 256 && offsetof(Post, oldest_running) + sizeof(Post::oldest_running) <= 192);
+  static_assert(sizeof(Post) == 256 && offsetof(Post, before) == 128);
 
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
@@ -150,17 +163,19 @@ class Board {
   bool all_have_read(std::size_t size, std::uint64_t rounds) noexcept;
   template <class Look>
   auto find(int rank, std::uint64_t round, const Look& look) const noexcept;
-  Post& post(int rank, std::uint64_t round) const noexcept {
-    return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];
+  Post* posts(std::uint64_t round) const noexcept {
+    return posts_ + (round % board_depth) * static_cast<std::size_t>(ranks_);
   }
+  Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
-  std::byte* place(int rank, std::uint64_t round, std::size_t size) const noexcept;
+  std::byte* area(int rank, std::uint64_t round, std::size_t size) const noexcept;
 
   std::shared_ptr<std::byte> memory_;
   std::shared_ptr<std::byte> areas_;  ///< null: not added yet
   int ranks_;
   int rank_;
   Post* posts_;
+  Post* posts_now_;  ///< of this rank's round
   Note* notes_;
   std::atomic<std::uint32_t>* sleepers_;  ///< number of raised alarms, on a cache line of its own
   std::size_t small_area_bytes_ = 0;
