@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "transport/reactor.h"
@@ -19,11 +20,12 @@ template <class Look>
 void sleep_until_woken(Reactor& reactor, Reactor::Clock::time_point until, Look&& look) {
   /// A store is on its way for a fraction of a microsecond, or for some if many are before it.
   constexpr std::chrono::microseconds arriving{100};
-  const auto second_look = Reactor::Clock::now() + arriving;
-  if (second_look < until) {
-    if (!look()) return static_cast<void>(reactor.poll());
-    if (reactor.sleep(second_look)) return;
-  }
+  if (!look()) return static_cast<void>(reactor.poll());
+  const auto second_look = std::min(Reactor::Clock::now() + arriving, until);
+  do {
+    if (reactor.sleep(second_look)) return;  // Reactor::wake_by() may end it earlier
+  } while (Reactor::Clock::now() < second_look);
+  if (second_look == until) return;
   look() ? static_cast<void>(reactor.sleep(until)) : static_cast<void>(reactor.poll());
 }
 

@@ -165,8 +165,8 @@ class Transport {
 
   /// Moves what can be moved without blocking. True if something happened.
   virtual bool progress() noexcept = 0;
-  /// Prepares to be woken through the reactor. False: there is something to do, do not sleep. Always followed by
-  /// awake().
+  /// Prepares to be woken through the reactor. False: there is something to do, do not sleep. It may be called twice
+  /// (transport/sleep.h), and is always followed by awake().
   virtual bool prepare_sleep() noexcept = 0;
   virtual void awake() noexcept = 0;
 };

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "transport/sleep.h"
+
 namespace tutti::transport {
 SlotTransport::~SlotTransport() = default;
 
@@ -157,24 +159,24 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
   struct Round {
     bool flushed = true;
     bool moved = false;
-    bool may_sleep = true;
 
     void operator()(OutboundSlotLink& link) {
       moved |= link.push(nullptr);
       flushed &= link.flushed();
-      may_sleep &= link.arm();
     }
-    void operator()(InboundSlotLink& link) {
-      moved |= link.discard();
-      may_sleep &= link.arm();
-    }
+    void operator()(InboundSlotLink& link) { moved |= link.discard(); }
+  };
+  const auto may_sleep = [&] {
+    bool nothing_to_do = true;
+    for_each(channel, [&](auto& link) { nothing_to_do &= link.arm(); });
+    return !notice() && nothing_to_do;
   };
   for (bool flushed = false; !flushed;) {
     Round round;
     for_each(channel, round);
     flushed = (round.flushed && this->flushed(channel)) || Clock::now() >= deadline;
-    if (!flushed && !notice() && !round.moved && round.may_sleep) {
-      reactor_.sleep(deadline);
+    if (!flushed && !round.moved) {
+      sleep_until_woken(reactor_, deadline, may_sleep);
     } else if (!flushed) {
       reactor_.poll();
     }
