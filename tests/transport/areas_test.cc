@@ -147,7 +147,7 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
     const auto made_up = static_cast<AreaName>(name);
     const std::byte* const where = honest.areas.at(made_up);
     const auto lies_in = [&](Side& side) {
-      return where >= side.memory->area(0) && where < side.memory->area(2 * slot_count);
+      return where >= side.memory->area(0, most_areas) && where < side.memory->area(most_areas, most_areas);
     };
     CHECK((lies_in(sides.a) || lies_in(sides.b)));
   }

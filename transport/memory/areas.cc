@@ -1,5 +1,6 @@
 #include "transport/memory/areas.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -34,15 +35,22 @@ AreaName Areas::exchange(AreaName read) noexcept {
   return free_[(first_ + count_) % free_.size()];
 }
 
+/// Rings of ranks that obey the rules have as many areas. In others areas may be too small.
 bool Areas::is_known(AreaName area) const noexcept {
   const auto name = static_cast<std::size_t>(area);
+  if (own_.ring && theirs_.ring && own_.areas != theirs_.areas) return false;
   return name % 0x80 < (name < 0x80 ? own_ : theirs_).areas;
+}
+
+std::size_t Areas::bytes_of_each() const noexcept {
+  const Ring& one = own_.ring ? own_ : theirs_;
+  return area_bytes(theirs_.ring ? std::min(one.areas, theirs_.areas) : one.areas);
 }
 
 std::byte* Areas::at(AreaName area) const noexcept {
   const auto name = static_cast<std::size_t>(area);
   const Ring& where = name < 0x80 && own_.ring ? own_ : theirs_.ring ? theirs_ : own_;
-  return where.ring->area(name % 0x80 % where.areas);
+  return where.ring->area(name % 0x80 % where.areas, where.areas);
 }
 
 }  // namespace tutti::transport

@@ -38,6 +38,8 @@ class Areas {
   AreaName exchange(AreaName read) noexcept;
   /// Where the area lies. A name that a peer made up is some area, too.
   std::byte* at(AreaName area) const noexcept;
+  /// At least that many bytes lie there.
+  std::size_t bytes_of_each() const noexcept;
 
  private:
   struct Ring {

@@ -13,12 +13,14 @@ namespace tutti::transport {
 
 /// Slots of a ring: messages that can be in flight before the sender waits for the receiver.
 inline constexpr std::size_t slot_count = 8;
-/// Most payload of one slot. A longer message continues in the following slots.
+/// Most payload of one slot between two ranks. A longer message continues in the following slots.
 inline constexpr std::size_t slot_bytes = 64 * 1024;
 /// Areas for such payloads that a ring brings along; see Areas.
 inline constexpr std::size_t most_areas = 16;
 /// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer.
 constexpr std::size_t areas_among(std::size_t ranks) { return ranks <= 2 ? most_areas : slot_count; }
+/// Bytes of each area of such a ring: with many rings, these and their caches would be too large.
+constexpr std::size_t area_bytes(std::size_t areas) { return areas < most_areas ? slot_bytes / 2 : slot_bytes; }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t abort_text_bytes = 2760;
@@ -68,7 +70,8 @@ struct Sample {
 /// The areas for payloads follow it. Their pages are touched when they are first used.
 struct alignas(4096) RingMemory {
   static constexpr std::size_t bytes_with(std::size_t areas);
-  std::byte* area(std::size_t index) noexcept;
+  /// `areas`: how many the ring has.
+  std::byte* area(std::size_t index, std::size_t areas) noexcept;
 
   alignas(128) std::atomic<std::uint64_t> freed{0};           ///< fillings the receiver is done with
   std::array<AreaName, slot_count> returned{};                ///< for each of the last ones: the area in exchange
@@ -89,7 +92,7 @@ struct RingWithAreas {
   RingWithAreas() noexcept {}  // NOLINT: not = default, which would clear the payload and so touch all of it
 
   RingMemory ring;
-  std::array<std::byte, areas * slot_bytes> payload;
+  std::array<std::byte, areas * area_bytes(areas)> payload;
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
@@ -99,9 +102,11 @@ static_assert(slot_bytes % 64 == 0, "views but the last are multiples of 64");
 static_assert(offsetof(RingMemory, from_sender) < 4096 && sizeof(RingMemory) == 8192,
               "all that a short message needs lies in one page");
 
-constexpr std::size_t RingMemory::bytes_with(std::size_t areas) { return sizeof(RingMemory) + areas * slot_bytes; }
-inline std::byte* RingMemory::area(std::size_t index) noexcept {
-  return reinterpret_cast<std::byte*>(this) + bytes_with(index);
+constexpr std::size_t RingMemory::bytes_with(std::size_t areas) {
+  return sizeof(RingMemory) + areas * area_bytes(areas);
+}
+inline std::byte* RingMemory::area(std::size_t index, std::size_t areas) noexcept {
+  return reinterpret_cast<std::byte*>(this) + sizeof(RingMemory) + index * area_bytes(areas);
 }
 
 /// Bytes of a full slot of a message in a ring of `areas` areas. They are fewer than fit
@@ -113,7 +118,7 @@ inline std::byte* RingMemory::area(std::size_t index) noexcept {
 /// one of 1 MiB: 40 us with pieces of 32 KiB, 37 with 64, of which a ring holds more).
 constexpr std::size_t full_piece(std::uint64_t length, std::size_t areas) {
   if (length < slot_bytes) return slot_bytes / 4;
-  return length < 4 * slot_bytes || areas < most_areas ? slot_bytes / 2 : slot_bytes;
+  return length < 4 * slot_bytes ? slot_bytes / 2 : area_bytes(areas);
 }
 /// Bytes of the slot that comes next in a message of `length` bytes with `rest` bytes missing. Both sides follow this
 /// rule, so the frame's length is the only one that the receiver relies on.

@@ -202,8 +202,8 @@ void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
 
 /// Reads the next piece of a message from the sender's memory and returns its length. 0: the link has failed.
 std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
-  const auto size =
-      static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : slot_bytes));
+  const auto size = static_cast<std::size_t>(
+      std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : reader_.scratch().size()));
   const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch().first(size);
   int error = 0;
   spend_on([&] { error = endpoint_->read_peer(piece, address_) ? 0 : errno; });

@@ -126,7 +126,7 @@ std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexce
   return address;
 }
 
-std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(area()), slot_bytes}; }
+std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(area()), areas_->bytes_of_each()}; }
 
 std::size_t RingReader::ready_slots() const noexcept {
   std::size_t ready = 0;
