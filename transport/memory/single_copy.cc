@@ -58,14 +58,14 @@ void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   } else if (one.single < trial.tries) {
     return;
   } else if (const auto single = most_of(one.single_took, trial); !one.is_decided) {
-    one.single_is_faster = single < copied;
+    one.single_is_faster = cores_are_shared_ ? single * 5 < copied * 4 : single < copied;
   } else {
     one.single_is_faster = one.single_is_faster ? single * 19 < copied * 20 : single * 20 < copied * 19;
   }
   one.is_decided = true;
 }
 
-/// No single copy has been clearly faster.
+/// No single copy has been faster by a fifth.
 bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
   if (one.single == 0) return false;
   const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);

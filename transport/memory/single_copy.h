@@ -21,8 +21,8 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// on a Xeon 201 and 66). So some messages of each size are tried both ways now and then, and the total times are
 /// compared without the slowest few, which waited for something else. Where ranks share cores, a message waits for
 /// other ranks most of the time, so only the time of the copies themselves is compared. There a single copy must be
-/// clearly faster, since its sender cannot go on before its receiver has had the core. The first one that is not ends
-/// the trial (all_to_all of 16 MiB among 8 ranks on 2 cores: 8.7 ms with all tries, 5.9 with one). Messages that are
+/// faster by a fifth, since its sender cannot go on before its receiver has had the core. The trial ends while none has
+/// been (all_to_all of 16 MiB among 8 ranks on 2 cores: 8.7 ms with all tries, 5.9 with one). Messages that are
 /// reduced on arrival never use single copy: read piece by piece from slots, the data are still in a cache (with single
 /// copy a reduce took 1.3 to 2 times as long on the Xeon).
 ///
