@@ -30,6 +30,7 @@ class RawPeer {
   /// Without blocking: whether the stream has ended, or was reset. What came before is in heard().
   bool closed_by_peer();
   const std::string& heard() const { return heard_; }
+  int descriptor() const { return socket_.get(); }
   /// Moves the handshake's bytes until it is over, doing `meanwhile` whenever nothing moves. False: it failed.
   bool shake_hands(Handshake handshake, const std::function<void()>& meanwhile = {});
   /// Closes so that the peer gets a reset.

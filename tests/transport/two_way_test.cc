@@ -2,6 +2,9 @@
 // other.
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <future>
 
@@ -35,6 +38,29 @@ std::string read_from(RawPeer& peer, Node& node, std::size_t size) {
 
 std::string payload(std::size_t size, std::uint64_t seed) { return text_of(pattern(size, seed)); }
 
+/// This process's descriptor of the other end of the connection.
+int other_end_of(const RawPeer& peer) {
+  sockaddr_in mine{}, theirs{};
+  socklen_t size = sizeof mine;
+  REQUIRE(::getsockname(peer.descriptor(), reinterpret_cast<sockaddr*>(&mine), &size) == 0);
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    size = sizeof theirs;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&theirs), &size) == 0 && theirs.sin_family == AF_INET &&
+        theirs.sin_port == mine.sin_port)
+      return descriptor;
+  }
+  FAIL("no descriptor has that peer");
+  return -1;
+}
+
+/// Whether the kernel acknowledges what comes there at once, within the read.
+bool acknowledges_at_once(int descriptor) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, TCP_QUICKACK, &value, &size) == 0);
+  return value != 0;
+}
+
 bool reported(Pair& pair, const Node& node) {
   return pair.run_until([&] { return !node.recorder.failures.empty(); });
 }
@@ -47,6 +73,23 @@ TEST_CASE("an answer comes back on the connection of the question") {
   REQUIRE(lonely.run_until([&] { return lonely.node->recorder.messages.size() == 1; }));
   lonely.node->send(0, channel, 200, 2);
   CHECK(read_from(peer, *lonely.node, 200) == payload(200, 2));
+}
+
+TEST_CASE("what comes one way from a rank of this host is acknowledged while its receiver waits for more") {
+  for (const bool within_host : {true, false}) {
+    Lonely lonely;
+    static_cast<TcpTransport&>(*lonely.node->transport).set_within_host({within_host, true});
+    RawPeer peer = lonely.enter(message(100, 1));  // a channel on which messages may come at any time
+    REQUIRE(lonely.run_until([&] { return lonely.node->recorder.messages.size() == 1; }));
+    const int receiver = other_end_of(peer), at_once = 1;
+    REQUIRE(::setsockopt(receiver, IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once) == 0);
+    CHECK(acknowledges_at_once(receiver));
+    peer.write(message(100, 2));
+    REQUIRE(lonely.run_until([&] { return lonely.node->recorder.messages.size() == 2; }));
+    while (lonely.node->transport->progress()) {
+    }
+    CHECK(acknowledges_at_once(receiver) == !within_host);
+  }
 }
 
 TEST_CASE("bytes that come back on a rank's own connection are read") {

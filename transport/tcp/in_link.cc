@@ -72,10 +72,12 @@ void InLink::warm() noexcept {
 
 /// Where messages go one way only, the kernel acknowledges every message, or every second one, within the read that
 /// takes it. Within a host that takes as long as the rest of the read, since the packet passes both ends of the
-/// connection within the call. So this rank does it while it waits for the next message.
+/// connection within the call. So this rank does it while it waits for the next message, unless a message of its own
+/// has carried the acknowledgement.
 void InLink::acknowledge() noexcept {
   owes_acknowledgement_ = false;
-  if (!context_.is_within_host(peer())) return;
+  const bool has_replied = writer_ && writer_->sent_bytes() != sent_before_;
+  if (has_replied || context_.tls_proxies || !context_.is_within_host(peer())) return;
   net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 2);  // now, if the kernel has not done so
   net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 0);  // and not at once for the next message
 }
@@ -227,6 +229,7 @@ void InLink::finish() noexcept {
   phase_ = Phase::header;
   wanted_ = std::max(wanted_ - 1, 0);
   owes_acknowledgement_ = true;
+  if (writer_) sent_before_ = writer_->sent_bytes();
   context_.sink->received(*this);
 }
 

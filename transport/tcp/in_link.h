@@ -122,6 +122,7 @@ class InLink final : public Link {
   std::uint64_t rest_ = 0;       ///< payload bytes still missing
   std::uint64_t received_bytes_ = 0;
   bool owes_acknowledgement_ = true;
+  std::uint64_t sent_before_ = 0;  ///< by writer_, when the last message had come
   ReadAhead ahead_;
 };
 

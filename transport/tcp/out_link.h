@@ -48,6 +48,8 @@ class OutLink final : public Link {
   void say_bye() noexcept;
   /// Blocks until the queue is empty, or until `deadline`; false: the latter. A link that has ended has an empty queue.
   bool flush(Clock::time_point deadline) noexcept;
+  /// Bytes that the kernel has taken so far.
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// Whether the link has failed or the peer has left.
   bool ended() const noexcept { return state_ == State::left || state_ == State::dead; }
 
