@@ -123,7 +123,7 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.
 bool BoardCollectives::wait_for_all(const Entry& entry) noexcept {
   const bool cores_are_shared = group_.context().oversubscribed;
-  for (int looks = cores_are_shared ? 0 : looks_without_pause; looks > 0; --looks) {
+  for (int looks = cores_are_shared ? 0 : looks_without_pause; looks > 0 && !group_.failing(); --looks) {
     pause_shortly();
     if (all_are_here(entry)) return true;
   }

@@ -73,8 +73,8 @@ class BoardCollectives final : public Pollable {
   // ---- For errors
   /// Whether the operation waits for `peer`.
   bool awaits(int peer, const Operation& operation) const;
-  /// The calls that `peer` has made recently, as far as the board still shows them, the oldest first; some may be there
-  /// twice.
+  /// The calls that `peer` has made recently, as far as the board still shows them, by rounds; some may be there twice,
+  /// and calls that are longer ago may stand between them.
   std::vector<transport::Frame> calls_of(int peer) const;
   /// The call that `peer` is in, if operation `number` has ended there. Makes sure that there is a board, since the
   /// answer is read from it.
