@@ -56,6 +56,7 @@ class Loading {
   std::string load() {
     library_ = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) return cannot_open(::dlerror());
+    driver_was_found.store(true, std::memory_order_relaxed);
     const auto get_version = symbol<Result (*)(int*)>("cuDriverGetVersion");
     const auto get_address = symbol<GetAddress>("cuGetProcAddress_v2");
     int version = 0;
