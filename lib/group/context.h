@@ -62,7 +62,7 @@ struct Context {
   int local_rank = 0;
   int local_size = 1;
   bool threads = false;         ///< ranks are threads of this process; there is no failure detector
-  bool oversubscribed = false;  ///< some host of the job has fewer cores than ranks, or than busy threads
+  bool oversubscribed = false;  ///< some machine of the job has fewer cores than ranks, or than busy threads
   std::vector<Peer> peers;      ///< by global rank
   std::chrono::milliseconds timeout{300'000};
   bool deterministic = false;

@@ -69,15 +69,13 @@ int cores_of(const std::vector<int>& ranks, const std::vector<RankInfo>& rank_in
   return cores_together(cores_allowed(ranks, rank_infos), quota);
 }
 
-/// Whether these ranks of one host have fewer cores than busy threads. Other hosts may be containers of the same
-/// machine: their ranks share its cores, but not the quota of this one.
-bool share_cores(const std::vector<int>& host, const std::vector<RankInfo>& rank_infos, std::size_t threads_of_rank) {
-  const std::string& address = rank_infos[static_cast<std::size_t>(host.front())].shm;
-  std::vector<int> machine;
+/// The ranks under each running kernel that is known. Hosts that are containers of one machine are in one entry.
+std::map<std::string, std::vector<int>> machines_of(const std::vector<RankInfo>& rank_infos) {
+  std::map<std::string, std::vector<int>> machines;
   for (int rank = 0; std::cmp_less(rank, rank_infos.size()); ++rank)
-    if (transport::same_kernel(address, rank_infos[static_cast<std::size_t>(rank)].shm)) machine.push_back(rank);
-  return std::cmp_greater(threads_of_rank * host.size(), cores_of(host, rank_infos)) ||
-         std::cmp_greater(threads_of_rank * machine.size(), cores_together(cores_allowed(machine, rank_infos), 0));
+    if (std::string kernel = transport::kernel_of(rank_infos[static_cast<std::size_t>(rank)].shm); !kernel.empty())
+      machines[std::move(kernel)].push_back(rank);
+  return machines;
 }
 
 const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int rank) {
@@ -266,8 +264,15 @@ Introduced settle(Context& context, std::vector<RankInfo> rank_infos, ShmTranspo
   context.local_rank =
       static_cast<int>(std::find(job.local.begin(), job.local.end(), context.rank) - job.local.begin());
   const std::size_t threads = options.tls_proxies ? 2 : 1;  // busy threads of a rank
+  const auto machines = machines_of(job.rank_infos);
   for (const auto& ranks : job.hosts) {
-    const bool crowded = share_cores(ranks, job.rank_infos, threads);
+    bool crowded = std::cmp_greater(threads * ranks.size(), cores_of(ranks, job.rank_infos));
+    // Other containers of the machine have quotas of their own, or share one with this host, which is not known.
+    const auto machine =
+        machines.find(transport::kernel_of(job.rank_infos[static_cast<std::size_t>(ranks.front())].shm));
+    if (machine != machines.end() && machine->second.size() > ranks.size())
+      crowded |= std::cmp_greater(threads * machine->second.size(),
+                                  cores_together(cores_allowed(machine->second, job.rank_infos), 0));
     context.oversubscribed |= crowded;
     if (crowded && shm && ranks == job.local) shm->share_cores();
   }
@@ -290,7 +295,7 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
   context.log.info(Subsystem::init,
                    fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
                                context.size, mine.host, list(local), context.local_rank, available_cores(),
-                               context.oversubscribed ? "; some host has more ranks than cores" : ""));
+                               context.oversubscribed ? "; ranks outnumber cores on some machine" : ""));
   const auto shown = [](const std::string& name) { return name.empty() ? "several, or unknown" : name; };
   context.log.info(Subsystem::init, fmt::format("its cores share last-level cache {}, on NUMA node {}",
                                                 shown(mine.cache), shown(mine.node)));

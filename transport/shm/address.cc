@@ -89,6 +89,11 @@ bool offers_shm(std::string_view address) {
   return parsed && !parsed->socket.empty();
 }
 
+std::string kernel_of(std::string_view address) {
+  const auto parsed = ShmAddress::parse(address);
+  return parsed ? parsed->boot : "";
+}
+
 bool same_kernel(std::string_view one, std::string_view other) {
   const auto a = ShmAddress::parse(one);
   const auto b = ShmAddress::parse(other);

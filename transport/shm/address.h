@@ -27,6 +27,8 @@ struct ShmAddress {
 std::string host_identity();
 /// It is the address of a rank that can be reached through shared memory, not only a host's identity.
 bool offers_shm(std::string_view address);
+/// Names the running kernel of the process that gave this address or identity; empty: unknown.
+std::string kernel_of(std::string_view address);
 /// Both texts, addresses or identities, come from processes of one running kernel, if perhaps of different network
 /// namespaces. False for anything else.
 bool same_kernel(std::string_view one, std::string_view other);
