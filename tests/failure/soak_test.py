@@ -169,7 +169,7 @@ class Soak(Case):
         next_line = begin + 60
         try:
             while time.monotonic() < end:
-                time.sleep(0.5)  # the rhythm of samples; nothing depends on it
+                time.sleep(0.25)  # the rhythm of samples; nothing depends on it
                 self.sample()
                 self.check()
                 if mode != "calm" and time.monotonic() >= next_kill:
