@@ -48,17 +48,16 @@ class OutLink final : public Link {
   void say_bye() noexcept;
   /// Blocks until the queue is empty, or until `deadline`; false: the latter. A link that has ended has an empty queue.
   bool flush(Clock::time_point deadline) noexcept;
-  /// Bytes that the kernel has taken so far.
-  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
   /// Whether the link has failed or the peer has left.
   bool ended() const noexcept { return state_ == State::left || state_ == State::dead; }
 
-  // ---- For its reader: the last call
+  // ---- For its reader
   /// The peer has said bye.
   void peer_left() noexcept;
   void peer_failed(Certainty certainty, const Error& reason) noexcept;
   void peer_lost(int error) noexcept;
   void reader_gone() noexcept { reader_ = nullptr; }
+  std::uint64_t sent_bytes() const noexcept { return sent_bytes_; }
 
   /// Takes the connections out without closing them; empty: there are none.
   std::vector<net::Socket> release() noexcept;
@@ -112,7 +111,6 @@ class OutLink final : public Link {
   Clock::time_point retry_at_{};
   int attempts_ = 0;
   std::uint64_t sent_bytes_ = 0;
-
   FrameQueue queue_;
   LastFrame last_frame_;
   AcknowledgementCheck acknowledgements_;

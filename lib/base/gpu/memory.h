@@ -33,8 +33,8 @@ struct PointerFacts {
 };
 PointerFacts facts_of(Address address);
 
-/// Addresses about which this thread has asked while there was no driver. Their memory was not the driver's then. It may
-/// be now only if it was freed and the driver got the same address, before anybody has found the driver.
+/// Addresses about which this thread has asked while there was no driver. Their memory was not the driver's then. It
+/// may be now only if it was freed and the driver got the same address, before anybody has found the driver.
 inline thread_local constinit std::array<const void*, 16> memory_of_host{};
 inline const void*& place_in_memory_of_host(const void* pointer) {
   constexpr std::size_t line = 64;
