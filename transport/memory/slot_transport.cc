@@ -171,13 +171,15 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
     for_each(channel, [&](auto& link) { nothing_to_do &= link.arm(); });
     return !notice() && nothing_to_do;
   };
-  for (bool flushed = false; !flushed;) {
+  for (;;) {
     Round round;
     for_each(channel, round);
-    flushed = (round.flushed && this->flushed(channel)) || Clock::now() >= deadline;
-    if (!flushed && !round.moved) {
+    if ((round.flushed && this->flushed(channel)) || Clock::now() >= deadline) return;
+    // A peer whose link has just arrived may wait for this rank to read it, however much moves on other links.
+    const bool noticed = notice();
+    if (!noticed && !round.moved) {
       sleep_until_woken(reactor_, deadline, may_sleep);
-    } else if (!flushed) {
+    } else {
       reactor_.poll();
     }
     for_each(channel, [](auto& link) { link.disarm(); });
