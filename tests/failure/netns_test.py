@@ -65,7 +65,8 @@ class TwoHosts(Case):
             self.assertGreater(ranks[rank]["uncertainty_ns"], 0)
             self.assertLess(ranks[rank]["uncertainty_ns"], 50_000_000)
             self.assertLessEqual(abs(ranks[rank]["offset_ns"]), ranks[rank]["uncertainty_ns"])
-            self.assertNotEqual(ranks[rank]["offset_ns"], 0)
+        # An offset that was measured may be 0 by chance, but hardly two of them.
+        self.assertNotEqual([ranks[r]["offset_ns"] for r in (2, 3)], [0, 0])
         starts = {e["id"]: e for e in events if e["ph"] == "s"}
         ends = {e["id"]: e for e in events if e["ph"] == "f"}
         self.assertEqual(len(starts) + len(ends), sum(e["ph"] in "sf" for e in events))  # no number is used twice
