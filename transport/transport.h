@@ -81,6 +81,12 @@ class Link {
   /// The same for an eager message, if none is queued and all of this one can be taken now. False: nothing has
   /// happened.
   virtual bool try_send(const FrameWords& /*frame*/, std::span<const std::byte> /*payload*/) noexcept { return false; }
+  /// The same for a sender that can wait, if the receiver wants to read a message of that length from its memory.
+  /// `payload` is borrowed until is_returned(). A caller that cannot ask until then calls await_return() instead, and
+  /// `payload` is borrowed until sent(). Meanwhile it must not call progress().
+  virtual bool try_lend(const FrameWords& /*frame*/, std::span<const std::byte> /*payload*/) noexcept { return false; }
+  virtual bool is_returned() noexcept { return true; }
+  virtual void await_return(Token /*token*/) noexcept {}
   /// Single copy is possible for a requested message of `length` bytes: the receiver reads it from this process's
   /// memory, as a whole. The answer is always the same for a length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }

@@ -185,7 +185,7 @@ constexpr std::array table{
              .kind = Kind::word,
              .fallback = "auto",
              .meaning =
-                 "Whether messages of collectives from 64 KiB on, and of send and receive above 256 KiB, are read "
+                 "Whether messages of collectives and sendrecv from 16 KiB on, and others above 256 KiB, are read "
                  "directly from the sender's memory; auto: if that is faster.",
              .words = single_copies},
     Variable{

@@ -13,7 +13,6 @@
 #include "lib/engine/short_wait.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
-#include "transport/memory/single_copy.h"
 
 namespace tutti::detail {
 namespace {
@@ -36,7 +35,7 @@ constexpr std::size_t most_scattered = 256 * 1024;
 /// Programs of two rounds, and those that sum each rank's own contribution first, compete with plans made for links.
 /// They are faster while waiting for messages takes most of the time.
 constexpr std::size_t most_not_simple = 64 * 1024;
-constexpr std::size_t least_lent = transport::CopyChoice::least_bytes;
+constexpr std::size_t least_lent = 64 * 1024;
 
 /// True for scatter and gather.
 bool has_one_reader_of_each_part(Collective collective) {

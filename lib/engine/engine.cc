@@ -61,9 +61,13 @@ void Engine::disown_to(bool others_wait) noexcept {
   leave(lock);
 }
 
-void Engine::submit_and_disown(Pending& pending) {
+void Engine::submit_owned(Pending& pending) {
   take(pending);
   begin(pending);
+}
+
+void Engine::submit_and_disown(Pending& pending) {
+  submit_owned(pending);
   disown();
 }
 

@@ -68,6 +68,8 @@ class Engine final {
       return;
     disown_to(others_wait);
   }
+  /// Starts an operation, as submit() does.
+  void submit_owned(Pending& pending);
   void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while another thread drives, until `pending` is done. False: `until` came first.
   bool wait(const Pending& pending, Clock::time_point until);

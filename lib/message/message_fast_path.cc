@@ -2,14 +2,23 @@
 // exactly the expected one (of that length, type and tag) and if no other receive or message waits. If the rest of that
 // message is late, the engine receives it. Otherwise it joins the waiting receives, and its caller looks at the link
 // for a moment more. If nothing comes, the engine takes the receive over.
+//
+// In an exchange the caller waits for its receive, so it can also wait until its own message has been read: the link
+// may lend that message to the peer, which then copies it once. A peer that has no receive for it keeps a copy, as of
+// any eager message, when its engine next looks.
 
 #include "lib/message/message_fast_path.h"
+
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "lib/base/internals.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/message/messages.h"
 #include "lib/observe/black_box_begin.h"
+#include "transport/memory/single_copy.h"
 #include "tutti/options.h"
 
 namespace tutti::detail {
@@ -20,6 +29,12 @@ namespace {
 
 /// Longer messages go to the engine, which serves other links meanwhile and keeps deadlines.
 constexpr int most_pieces = 16;
+
+MessageStatus received_in(const MessageCall& call) { return {call.peer, call.tag, call.count / call.unit}; }
+
+transport::FrameWords words_of(const MessageCall& call) noexcept {
+  return transport::words_of(message_frame(transport::FrameKind::eager, call, call.bytes.size()));
+}
 
 }  // namespace
 
@@ -57,26 +72,29 @@ bool MessageFastPath::send(const MessageCall& call) noexcept {
 }
 
 bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
+  if (!may_send_eagerly(call)) return false;
   MessageLinks::Peer& peer = links_[call.peer];
-  const std::size_t length = call.bytes.size();
-  if (group_.failing() || peer.lost || !peer.out) return false;
-  if (!links_.may_send_eagerly(peer, length)) {
-    if (length > peer.out->longest_unasked()) return false;
-    // Credit may have come that nobody has looked for, since inline calls look at no other link.
-    group_.context().engine->pass_and_look();
-    if (group_.failing() || peer.lost || !links_.may_send_eagerly(peer, length)) return false;
-  }
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->try_send(transport::words_of(message_frame(transport::FrameKind::eager, call, length)), call.bytes))
-    return false;
+  if (!peer.out->try_send(words_of(call), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
-  peer.credit.spend(length);
+  peer.credit.spend(call.bytes.size());
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, last_send_, now);  // recorded while the message is on its way
-  flight.land_inline(0, length, now);
+  flight.land_inline(0, call.bytes.size(), now);
   return true;
+}
+
+bool MessageFastPath::may_send_eagerly(const MessageCall& call) noexcept {
+  const MessageLinks::Peer& peer = links_[call.peer];
+  const std::size_t length = call.bytes.size();
+  if (group_.failing() || peer.lost || !peer.out) return false;
+  if (links_.may_send_eagerly(peer, length)) return true;
+  if (length > peer.out->longest_unasked()) return false;
+  // Credit may have come that nobody has looked for, since inline calls look at no other link.
+  group_.context().engine->pass_and_look();
+  return !group_.failing() && !peer.lost && links_.may_send_eagerly(peer, length);
 }
 
 void MessageFastPath::trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept {
@@ -103,10 +121,89 @@ MessageFastPath::Exchange MessageFastPath::exchange(const MessageCall& out, cons
                                                     const std::shared_ptr<Pool<Message>>& pool) {
   Engine& engine = *group_.context().engine;
   if (!may_try(out.peer) || !may_try(in.peer) || !engine.try_own()) return {};
+  if (lend_owned(out, in, *pool)) return {true, exchange_lent(out, in, pool)};
   if (send_owned(out)) return {true, receive_owned(in, pool)};
   engine.disown();
   return {};
 }
+
+// ---- An exchange whose outgoing message is read from its caller's memory -------------------------------------------
+
+bool MessageFastPath::lend_owned(const MessageCall& out, const MessageCall& in, Pool<Message>& pool) noexcept {
+  if (out.bytes.size() < transport::CopyChoice::least_bytes) return false;
+  if (!may_send_eagerly(out) || !may_receive(in.peer, pool)) return false;
+  if (!spare_send_) spare_send_ = pool.take();
+  if (!spare_send_) spare_send_.reset(new (std::nothrow) Message(group_.context().engine));
+  MessageLinks::Peer& peer = links_[out.peer];
+  if (!spare_send_ || !peer.out->try_lend(words_of(out), out.bytes)) return false;
+  ++peer.messages_sent;
+  peer.credit.spend(out.bytes.size());
+  return true;
+}
+
+/// Gives up the engine in any case.
+MessageStatus MessageFastPath::exchange_lent(const MessageCall& out, const MessageCall& in,
+                                             const std::shared_ptr<Pool<Message>>& pool) {
+  Engine& engine = *group_.context().engine;
+  const std::int64_t now = messages_.coarse_now();
+  black_box::Flight sending = note_begin(out, last_send_, now);
+  black_box::Flight receiving = note_begin(in, last_receive_, now);
+  ShortWait wait = group_.context().short_wait();
+  const Link::Taken taken = take_expected(in, wait);
+  if (taken == Link::Taken::taken) {
+    receiving.land_inline(0, in.bytes.size(), now);
+    if (is_returned_soon(out.peer)) {
+      sending.land_inline(0, out.bytes.size(), now);
+      engine.disown();
+      return received_in(in);
+    }
+  }
+  Work send = await_return(out, sending, pool);
+  if (taken == Link::Taken::taken) {
+    engine.disown();
+    send.wait();
+    return received_in(in);
+  }
+  std::exception_ptr failure;
+  MessageStatus status;
+  try {
+    status = receive_late(in, pool, receiving, taken, wait);
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  try {
+    send.wait();  // the peer may read the message until then
+  } catch (const Error&) {
+    if (!failure) throw;
+  }
+  if (failure) std::rethrow_exception(failure);
+  return status;
+}
+
+bool MessageFastPath::is_returned_soon(int peer) noexcept {
+  Link& out = *links_[peer].out;
+  ShortWait wait = group_.context().short_wait();
+  while (!out.is_returned())
+    if (!wait.again()) return false;
+  return true;
+}
+
+/// Leaves it to the engine to wait until the peer has read the message.
+Work MessageFastPath::await_return(const MessageCall& out, black_box::Flight flight,
+                                   const std::shared_ptr<Pool<Message>>& pool) {
+  Message& send = *spare_send_;
+  send.prepare(messages_, out, pool);
+  send.begin_inline(flight);
+  send.hand_over();
+  send.order = links_[out.peer].messages_sent;
+  active_.add(send);
+  links_[out.peer].out->await_return(send.slot);
+  Work work = Internals::make<Work>(static_cast<Pending*>(spare_send_.release()));
+  group_.context().engine->submit_owned(send);
+  return work;
+}
+
+// ---- Receive -----------------------------------------------------------------------------------------------------
 
 /// Gives up the engine in any case.
 std::optional<MessageStatus> MessageFastPath::receive_owned(const MessageCall& call,
@@ -120,11 +217,16 @@ std::optional<MessageStatus> MessageFastPath::receive_owned(const MessageCall& c
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, last_receive_, now);
   const Link::Taken taken = take_expected(call, wait);
-  if (taken == Link::Taken::taken) {
-    flight.land_inline(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
-    engine.disown();
-    return MessageStatus{call.peer, call.tag, call.count / call.unit};
-  }
+  if (taken != Link::Taken::taken) return receive_late(call, pool, flight, taken, wait);
+  flight.land_inline(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
+  engine.disown();
+  return received_in(call);
+}
+
+/// Gives up the engine in any case.
+MessageStatus MessageFastPath::receive_late(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,
+                                            black_box::Flight flight, Link::Taken taken, ShortWait& wait) {
+  Engine& engine = *group_.context().engine;
   Message& receive = *spare_;
   receive.prepare(messages_, call, pool);
   receive.begin_inline(flight);
@@ -162,8 +264,7 @@ bool MessageFastPath::may_receive(int peer, Pool<Message>& pool) noexcept {
 Link::Taken MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
   if (!waiting_.empty() || group_.context().recorder) return Link::Taken::something_else;
   MessageLinks::Peer& peer = links_[call.peer];
-  const transport::FrameWords frame =
-      transport::words_of(message_frame(transport::FrameKind::eager, call, call.bytes.size()));
+  const transport::FrameWords frame = words_of(call);
   Link::Taken taken = peer.in->take(frame, call.bytes);
   while (taken == Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
   if (taken != Link::Taken::taken) return taken;

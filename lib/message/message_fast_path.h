@@ -38,8 +38,16 @@ class MessageFastPath {
   // ---- Owner of the engine
   bool may_try(int peer) const noexcept;
   bool may_receive(int peer, Pool<Message>& pool) noexcept;
+  bool may_send_eagerly(const MessageCall& call) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
   std::optional<MessageStatus> receive_owned(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
+  MessageStatus receive_late(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,
+                             black_box::Flight flight, transport::Link::Taken taken, ShortWait& wait);
+  bool lend_owned(const MessageCall& out, const MessageCall& in, Pool<Message>& pool) noexcept;
+  MessageStatus exchange_lent(const MessageCall& out, const MessageCall& in,
+                              const std::shared_ptr<Pool<Message>>& pool);
+  bool is_returned_soon(int peer) noexcept;
+  Work await_return(const MessageCall& out, black_box::Flight flight, const std::shared_ptr<Pool<Message>>& pool);
   transport::Link::Taken take_expected(const MessageCall& call, ShortWait& wait) noexcept;
   void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
@@ -61,7 +69,8 @@ class MessageFastPath {
   MessageLinks& links_;
   WaitingMessages& waiting_;
   ActiveMessages& active_;
-  std::unique_ptr<Message> spare_;  // reused for receives that the engine never sees
+  std::unique_ptr<Message> spare_;       // reused for receives that the engine never sees
+  std::unique_ptr<Message> spare_send_;  // for a single copy that takes long
   Noted last_send_, last_receive_;
 };
 

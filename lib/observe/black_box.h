@@ -124,8 +124,8 @@ class Flight {
   }
   /// The operation has ended; `error` null: successfully. Nothing may be recorded afterwards.
   void land(const Error* error) noexcept;
-  /// For an operation that its caller completed inline: it has succeeded, and no other has begun meanwhile. `ended`: by
-  /// coarse_now().
+  /// For an operation that its caller completed inline: it has succeeded, and at most one other has begun meanwhile.
+  /// `ended`: by coarse_now().
   void land_inline(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept;
 
  private:

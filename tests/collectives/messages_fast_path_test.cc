@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <future>
 #include <iterator>
 #include <numeric>
 #include <random>
@@ -275,6 +277,93 @@ TEST_CASE("both ranks may send before they receive if links are memory or the me
       });
     }
   }
+}
+
+// ---- Exchanges whose messages are read from their senders' memory ---------------------------------------------------
+
+WorldOptions lending(int ranks, bool shared_cores = false) {
+  return {.ranks = ranks,
+          .kind = Kind::shm,
+          .copy_policy = {.single_copy = transport::SingleCopy::always, .cores_are_shared = shared_cores},
+          .timeout = std::chrono::seconds(20)};
+}
+
+/// What `rank` sends in `round`.
+std::vector<std::uint32_t> content(std::size_t count, int rank, int round) {
+  std::vector<std::uint32_t> words(count);
+  std::iota(words.begin(), words.end(), static_cast<std::uint32_t>(1000 * rank + 7 * round));
+  return words;
+}
+
+TEST_CASE("ranks exchange messages in a circle, and each may overwrite its own when the call has ended") {
+  for (const bool shared_cores : {false, true}) {
+    for (const int ranks : {2, 3}) {
+      run_ranks(lending(ranks, shared_cores), [](Communicator& comm) {
+        const int next = (comm.rank() + 1) % comm.size(), before = (comm.rank() + comm.size() - 1) % comm.size();
+        for (const std::size_t count : {4095UL, 4096UL, 12'000UL, 65'536UL, 65'537UL, 300'000UL}) {
+          std::vector<std::uint32_t> out, in(count);
+          for (int round = 0; round < 40; ++round) {
+            out = content(count, comm.rank(), round);
+            const MessageStatus status = comm.sendrecv(out, next, in, before);
+            std::ranges::fill(out, 0U);
+            REQUIRE(in == content(count, before, round));
+            REQUIRE(status.source == before);
+            REQUIRE(status.count == count);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("an exchange does not wait for the receive of its message if the peer looks at its links") {
+  std::promise<void> exchanged;
+  run_ranks(lending(2), [&](Communicator& comm) {
+    constexpr std::size_t count = 10'000;
+    std::vector<std::uint32_t> in(count);
+    for (int round = 0; round < 3; ++round)
+      comm.sendrecv(content(count, comm.rank(), round), 1 - comm.rank(), in, 1 - comm.rank());
+    if (comm.rank() == 0) {
+      comm.sendrecv(content(count, 0, 3), 1, in, 1);
+      exchanged.set_value();
+    } else {
+      comm.send(content(count, 1, 3), 0);
+      while (!comm.iprobe(0)) continue;
+      exchanged.get_future().wait();
+      comm.recv(in, 0);
+    }
+    CHECK(in == content(count, 1 - comm.rank(), 3));
+  });
+}
+
+TEST_CASE("a message that does not fit costs its exchange alone, whose own message arrives") {
+  run_ranks(lending(2), [](Communicator& comm) {
+    constexpr std::size_t count = 10'000;
+    std::vector<std::uint32_t> in(count);
+    const int other = 1 - comm.rank();
+    for (int round = 0; round < 3; ++round) comm.sendrecv(content(count, comm.rank(), round), other, in, other);
+    const auto out = content(comm.rank() == 0 ? count : count + 1, comm.rank(), 3);
+    ErrorCode code{};
+    const std::string what = error_of([&] { comm.sendrecv(out, other, in, other); }, &code);
+    CHECK((code == ErrorCode::truncated) == (comm.rank() == 0));
+    CHECK(what.empty() == (comm.rank() == 1));
+    comm.sendrecv(content(count, comm.rank(), 4), other, in, other);
+    CHECK(in == content(count, other, 4));
+  });
+}
+
+TEST_CASE("an exchange with a rank that leaves does not wait for ever") {
+  run_ranks(lending(2), [](Communicator& comm) {
+    constexpr std::size_t count = 10'000;
+    std::vector<std::uint32_t> in(count);
+    const int other = 1 - comm.rank();
+    for (int round = 0; round < 3; ++round) comm.sendrecv(content(count, comm.rank(), round), other, in, other);
+    if (comm.rank() == 1) return;
+    ErrorCode code{};
+    const std::string what = error_of([&] { comm.sendrecv(content(count, 0, 3), other, in, other); }, &code);
+    CHECK(code == ErrorCode::peer_lost);
+    CHECK(what.find("rank 1") != std::string::npos);
+  });
 }
 
 }  // namespace

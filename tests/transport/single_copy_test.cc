@@ -40,7 +40,8 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   CHECK(writer.wants_single_copy(bytes.size()));
   CHECK_FALSE(writer.wants_single_copy(2 * bytes.size()));
   CHECK_FALSE(writer.wants_single_copy(1));
-  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.begin_single_copy({.length = bytes.size()}, bytes));
+  const FrameWords frame = words_of({.length = bytes.size()});
+  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
   CHECK(writer.full());
   CHECK_FALSE(writer.has_freed(1));
   CHECK(reader.single_copy_address(bytes.size()) == reinterpret_cast<std::uintptr_t>(bytes.data()));
@@ -117,7 +118,7 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
       if (writer.wants_single_copy(bytes.size())) {
         REQUIRE_FALSE(writer.full());
-        REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
+        REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
         link.pull(taker);
       } else {
         for (std::size_t at = 0; at < bytes.size(); at += piece_size) {
@@ -149,8 +150,10 @@ struct Lending {
   Mesh mesh{lent_kind(), 2};
   Recorder& receiver = mesh[1].recorder;
   Link& link = mesh[0].transport->open(1, 2);
+  Link* incoming = nullptr;
 
   Lending() {
+    receiver.on_received = [this](Link& from) { incoming = &from; };
     mesh[0].send(link, CopyChoice::least_bytes, 0);
     REQUIRE(mesh.run_until([&] { return receiver.messages.size() == 1 && mesh[0].all_sent(); }));
     receiver.messages.clear();
@@ -191,6 +194,67 @@ TEST_CASE("an unasked message is no single copy: its sender goes on though nobod
   Lending lending;
   lending.receiver.decide = [](Link&, const Frame&) { return Accept::park; };
   CHECK(lending.mesh[0].send(lending.link, CopyChoice::least_bytes, 1, 0, FrameKind::eager));
+}
+
+TEST_CASE("a sender that can wait lends an eager message, whose receiver takes it at once or through its sink") {
+  for (const bool at_once : {true, false}) {
+    for (const bool asks : {true, false}) {
+      CAPTURE(at_once);
+      CAPTURE(asks);
+      Lending lending;
+      Node& sender = lending.mesh[0];
+      const std::size_t sent_before = sender.recorder.tokens.size();
+      const std::vector<std::byte> bytes = pattern(CopyChoice::least_bytes, 1);
+      const FrameWords frame = words_of({.kind = FrameKind::eager, .length = bytes.size()});
+      REQUIRE(lending.link.try_lend(frame, bytes));
+      CHECK_FALSE(lending.link.is_returned());
+      CHECK_FALSE(lending.link.try_lend(frame, bytes));
+      CHECK(sender.send(lending.link, 10, 2, 12));  // such as a credit
+      if (!asks) lending.link.await_return(11);
+      if (at_once) {
+        std::vector<std::byte> taken(bytes.size());
+        REQUIRE(lending.incoming->take(frame, taken) == Link::Taken::taken);
+        CHECK(taken == bytes);
+      }
+      const std::size_t others = at_once ? 1 : 2;
+      const auto all_came = [&] { return lending.receiver.messages.size() == others; };
+      if (asks) {
+        while (!all_came()) lending.mesh[1].step();
+        CHECK(lending.link.is_returned());
+        CHECK(sender.recorder.tokens.size() == sent_before);
+      } else {
+        REQUIRE(lending.mesh.run_until([&] { return all_came() && sender.recorder.tokens.size() > sent_before; }));
+        CHECK(sender.recorder.tokens.back().second == 11);
+      }
+      if (!at_once) CHECK(lending.receiver.messages[0].bytes == bytes);
+      CHECK(lending.receiver.messages[others - 1].bytes == pattern(10, 2));
+    }
+  }
+}
+
+TEST_CASE("a message is not lent where it is not wished, or behind others") {
+  Lending lending;
+  const std::vector<std::byte> bytes = pattern(mebibyte, 1);
+  const auto frame = [](std::size_t size) { return words_of({.kind = FrameKind::eager, .length = size}); };
+  const auto brief = std::span{bytes}.first(CopyChoice::least_bytes - 1);
+  CHECK_FALSE(lending.link.try_lend(frame(brief.size()), brief));
+  lending.receiver.decide = [](Link&, const Frame&) { return Accept::park; };
+  CHECK_FALSE(lending.mesh[0].send(lending.link, mebibyte, 1, 11));
+  CHECK_FALSE(lending.link.try_lend(frame(bytes.size()), bytes));
+}
+
+TEST_CASE("a lent message that cannot be read at once is left to the sink, which tells why") {
+  Lending lending;
+  const std::vector<std::byte> bytes = pattern(mebibyte, 1);
+  const FrameWords frame = words_of({.kind = FrameKind::eager, .length = bytes.size()});
+  REQUIRE(lending.link.try_lend(frame, bytes));
+  std::vector<std::byte> taken(bytes.size());
+  system_calls::refuse(SystemCall::process_vm_readv, EPERM, 0);
+  CHECK(lending.incoming->take(frame, taken) == Link::Taken::something_else);
+  lending.mesh[1].step();
+  system_calls::refuse_none();
+  REQUIRE(lending.receiver.failures.size() == 1);
+  CHECK(lending.receiver.failures[0].text.find("TUTTI_SINGLE_COPY=off") != std::string::npos);
 }
 
 TEST_CASE("an abort ends a message that is being read, with the reason") {

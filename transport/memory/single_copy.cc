@@ -32,12 +32,13 @@ void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds
   Class& one = classes_[class_of(bytes)];
   ++one.come;
   int& count = single ? one.single : one.copied;
-  if (one.come > 0 && count < trial.tries) {
+  const bool is_try = one.come > 0 && count < trial.tries;
+  if (is_try) {
     (single ? one.single_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
     if (one.copied >= trial.tries) decide(one, trial);
   }
   if (one.come >= tried_every) one.come = one.single = one.copied = 0;
-  choose();
+  if (is_try || one.come == 0) choose();
 }
 
 void CopyChoice::summed(std::uint64_t bytes) noexcept {

@@ -13,7 +13,8 @@ namespace tutti::transport {
 /// it (process_vm_readv). `measured`: whichever is faster.
 enum class SingleCopy : std::uint8_t { measured, never, always };
 
-/// Chooses between slots and single copy for the messages of one link, by the time that each message took.
+/// Chooses between slots and single copy for the messages of one link, by the time that each message took. Only times
+/// of tries are read from the clock.
 ///
 /// Which way is faster depends on machine, size and traffic. If two cores share a cache, two copies at the same time
 /// beat one copy by the kernel. If moving a cache line is expensive, or if both sides send and so have two copies each
@@ -34,8 +35,8 @@ class CopyChoice {
   explicit CopyChoice(SingleCopy mode, bool cores_are_shared = false);
 
   /// For shorter messages a system call is not worthwhile.
-  static constexpr std::size_t least_bytes = 64 * 1024;
-  static constexpr std::size_t classes = 10;
+  static constexpr std::size_t least_bytes = 16 * 1024;
+  static constexpr std::size_t classes = 12;
   /// Size classes are powers of two. `bytes` is at least least_bytes; all sizes from 32 MiB on are one class.
   static constexpr std::size_t class_of(std::uint64_t bytes) {
     const auto doublings = static_cast<std::size_t>(std::bit_width(bytes) - std::bit_width(least_bytes));

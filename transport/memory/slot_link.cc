@@ -54,10 +54,6 @@ bool RingEndpoint::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
   return false;
 }
 
-bool allows_single_copy(const Frame& frame) {
-  return frame.length >= CopyChoice::least_bytes && frame.kind != FrameKind::eager;
-}
-
 Error lost(int peer, const std::string& how_far) {
   return Error(ErrorCode::peer_lost,
                fmt::format("rank {} is gone: its link closed unexpectedly {}. It crashed, was killed or left early; "
@@ -104,6 +100,25 @@ bool OutboundSlotLink::try_send(const FrameWords& frame, std::span<const std::by
   return push(message);
 }
 
+bool OutboundSlotLink::try_lend(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
+  if (state_ != State::open || !queue_.empty() || writer_->full() || !wants_single_copy(payload)) return false;
+  if (writer_->begin_single_copy(frame, payload)) endpoint_->wake_peer();
+  queue_.push({.frame = {}, .rest = {}, .token = Token{}, .begun = true, .held_until = writer_->filled()});
+  queue_.hand_over();
+  return true;
+}
+
+bool OutboundSlotLink::is_returned() noexcept {
+  if (!writer_->has_freed(queue_.front().held_until)) return false;
+  queue_.pop();
+  return true;
+}
+
+void OutboundSlotLink::await_return(Token token) noexcept {
+  queue_.front().token = token;
+  host_->backlog(*this);
+}
+
 bool OutboundSlotLink::may_lend(std::uint64_t length) const noexcept {
   return length >= CopyChoice::least_bytes && host_->copy_policy().single_copy != SingleCopy::never;
 }
@@ -136,9 +151,10 @@ void OutboundSlotLink::connect() noexcept {
 /// Hands the message over for single copy, or copies what fits, at most a ring full so that other links get their turn.
 /// True: all of it was handed over.
 bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
-  if (!message.begun && wants_single_copy(message)) {
+  // An eager message may be unexpected, and then its sender's memory would be needed for long.
+  if (!message.begun && message.frame.kind != FrameKind::eager && wants_single_copy(message.rest)) {
     if (writer_->full()) return false;
-    if (writer_->begin_single_copy(message.frame, message.rest)) endpoint_->wake_peer();
+    if (writer_->begin_single_copy(words_of(message.frame), message.rest)) endpoint_->wake_peer();
     message.begun = true;
     message.held_until = writer_->filled();
     return true;
@@ -155,9 +171,8 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
   return false;
 }
 
-bool OutboundSlotLink::wants_single_copy(const SendQueue::Message& message) const noexcept {
-  return allows_single_copy(message.frame) && writer_->wants_single_copy(message.frame.length) &&
-         host_->copy_policy().single_copy != SingleCopy::never && is_readable(message.rest.data());
+bool OutboundSlotLink::wants_single_copy(std::span<const std::byte> message) const noexcept {
+  return writer_->wants_single_copy(message.size()) && may_lend(message.size()) && is_readable(message.data());
 }
 
 bool OutboundSlotLink::push(Sink* sink) noexcept {

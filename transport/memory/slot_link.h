@@ -40,9 +40,8 @@ class RingEndpoint {
   virtual void say_unreadable(int /*error*/) noexcept {}
 };
 
-/// Single copy is possible for messages that are long enough and that the receiver expects; an unexpected message may
-/// have to wait long.
-bool allows_single_copy(const Frame& frame);
+/// Single copy is worthwhile for messages of that length.
+constexpr bool allows_single_copy(const Frame& frame) { return frame.length >= CopyChoice::least_bytes; }
 /// The peer has gone without a close record.
 Error lost(int peer, const std::string& how_far);
 
@@ -108,6 +107,9 @@ class OutboundSlotLink final : public Link {
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   bool try_send(const FrameWords& frame, std::span<const std::byte> payload) noexcept override;
+  bool try_lend(const FrameWords& frame, std::span<const std::byte> payload) noexcept override;
+  bool is_returned() noexcept override;
+  void await_return(Token token) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
   /// The question takes longer than the copy of such a message (half a ping-pong of 256 KiB between 2 ranks: 14.5 us
   /// with it, 9.8 without).
@@ -140,7 +142,7 @@ class OutboundSlotLink final : public Link {
   bool usable() noexcept;
   void connect() noexcept;
   bool push(SendQueue::Message& message) noexcept;
-  bool wants_single_copy(const SendQueue::Message& message) const noexcept;
+  bool wants_single_copy(std::span<const std::byte> message) const noexcept;
   bool give_back(Sink* sink) noexcept;
   void notice_departure() noexcept;
   void fail(const Error& reason) noexcept;
@@ -188,13 +190,16 @@ class InboundSlotLink final : public Link {
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
   using CopyFunction = void(void* to, const void* from, std::size_t bytes);
   Taken take_pieces(std::span<std::byte> to) noexcept;
+  Taken take_lent(std::span<std::byte> to, std::uint64_t address) noexcept;
   bool begin(Sink& sink) noexcept;
   void begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept;
   void copy(std::span<const std::byte> piece) noexcept;
   void take_slot(Sink& sink) noexcept;
   std::size_t take_single_copy(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
+  void end() noexcept;
   void note_how_it_came() noexcept;
+  std::chrono::nanoseconds time_taken() const noexcept;
   template <class Copy>
   void spend_on(Copy&& copy) noexcept;
   void stop_reading(Sink& sink, int error) noexcept;
@@ -217,9 +222,9 @@ class InboundSlotLink final : public Link {
   CopyChoice choice_;
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;
-  bool is_timed_ = false;               // the copies of this message are timed, since cores are shared
-  Clock::time_point began_{};           // when a message that may use single copy began
-  std::chrono::nanoseconds copying_{};  // processor time of its copies
+  bool is_timed_ = false;               // this message is one of a trial
+  Clock::time_point began_{};           // when it began
+  std::chrono::nanoseconds copying_{};  // processor time of its copies, where cores are shared
   std::size_t slots_before_ = 0;        // slots of it that were filled when it began
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision

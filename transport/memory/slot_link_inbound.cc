@@ -74,7 +74,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
   if (!reader_.begins_with(frame)) return Taken::something_else;
-  if (to.size() > full_piece(to.size(), areas_->of_theirs())) return take_pieces(to);
+  if (to.size() >= CopyChoice::least_bytes) return take_pieces(to);  // shorter ones are of one piece
   if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
   return Taken::taken;
@@ -82,6 +82,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
 
 /// The sender is probably filling the next slots just now, unless it needs this core to do so.
 Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
+  if (const std::uint64_t address = reader_.single_copy_address(to.size()); address != 0) return take_lent(to, address);
   begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
@@ -95,8 +96,24 @@ Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
       pause_briefly();
     }
   }
-  release();
-  inside_ = false;
+  end();
+  return Taken::taken;
+}
+
+/// The sink handles what is out of the ordinary.
+Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t address) noexcept {
+  if (!can_read_ || to.size() > single_copy_piece) return Taken::something_else;
+  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
+  is_single_copy_ = true;
+  slots_before_ = 0;
+  bool is_read = false;
+  spend_on([&] { is_read = endpoint_->read_peer(to, address); });
+  std::atomic_thread_fence(std::memory_order_acquire);  // as in take_single_copy()
+  if (!is_read || departure() != Departure::none) {
+    inside_ = false;
+    return Taken::something_else;
+  }
+  end();
   return Taken::taken;
 }
 
@@ -110,8 +127,9 @@ void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunc
   is_single_copy_ = is_timed_ = false;
   if (!allows_single_copy(frame) || !choice_.may_lend()) return;
   if (!can_read_) try_to_read();
+  if (!choice_.is_trying(frame.length)) return;
+  is_timed_ = true;
   slots_before_ = reader_.ready_slots();
-  is_timed_ = shares_cores_ && choice_.is_trying(frame.length);
   copying_ = {};
   began_ = Clock::now();
 }
@@ -156,9 +174,10 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
 template <class Copy>
 void InboundSlotLink::spend_on(Copy&& copy) noexcept {
   // Where ranks share cores, the wall clock would also count the time for which another one has the core.
-  const auto begin = is_timed_ ? processor_time() : std::chrono::nanoseconds{};
+  const bool is_timed = is_timed_ && shares_cores_;
+  const auto begin = is_timed ? processor_time() : std::chrono::nanoseconds{};
   copy();
-  if (is_timed_) copying_ += processor_time() - begin;
+  if (is_timed) copying_ += processor_time() - begin;
 }
 
 /// Senders offer single copy only after this test has succeeded.
@@ -224,24 +243,33 @@ std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
   return size;
 }
 
-/// The message is complete.
 void InboundSlotLink::finish(Sink& sink) noexcept {
-  release();
-  inside_ = false;
-  if (can_read_ && allows_single_copy(frame_)) note_how_it_came();
+  end();
   sink.received(*this);
 }
 
+/// The message is complete.
+void InboundSlotLink::end() noexcept {
+  release();
+  inside_ = false;
+  if (can_read_ && allows_single_copy(frame_)) note_how_it_came();
+}
+
 void InboundSlotLink::note_how_it_came() noexcept {
-  const std::uint64_t slots = slots_for(frame_.length, frame_.length, areas_->of_theirs());
-  const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {
-    const std::chrono::nanoseconds elapsed = (Clock::now() - began_) * (slots + before) / slots;
-    choice_.took(frame_.length, is_single_copy_, shares_cores_ ? copying_ : elapsed);
+    choice_.took(frame_.length, is_single_copy_, is_timed_ ? time_taken() : std::chrono::nanoseconds{});
   } else {
     choice_.summed(frame_.length);
   }
   reader_.wish(choice_.wishes());
+}
+
+/// That of a timed message, including its sender's work before it was seen.
+std::chrono::nanoseconds InboundSlotLink::time_taken() const noexcept {
+  if (shares_cores_) return copying_;
+  const std::uint64_t slots = slots_for(frame_.length, frame_.length, areas_->of_theirs());
+  const auto before = std::min<std::uint64_t>(slots_before_, slots);
+  return (Clock::now() - began_) * (slots + before) / slots;
 }
 
 /// The sender has left, or its memory is not mapped any more.

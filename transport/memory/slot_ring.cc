@@ -59,8 +59,8 @@ bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece
   return publish(area);
 }
 
-bool RingWriter::begin_single_copy(const Frame& frame, std::span<const std::byte> payload) noexcept {
-  describe(words_of(frame), reinterpret_cast<std::uintptr_t>(payload.data()));
+bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
+  describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
   return publish(areas_->take());
 }
 

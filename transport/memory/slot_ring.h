@@ -37,7 +37,7 @@ class RingWriter {
   /// Fills the next slot with the address of a whole message in this process, which the receiver reads until the slot
   /// is free again, that is, until has_freed(filled()). For messages of at least CopyChoice::least_bytes. Otherwise
   /// like begin().
-  [[nodiscard]] bool begin_single_copy(const Frame& frame, std::span<const std::byte> payload) noexcept;
+  [[nodiscard]] bool begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept;
   /// The receiver wants single copy for messages of that length.
   bool wants_single_copy(std::uint64_t length) const noexcept;
   /// Slots filled so far.
@@ -85,7 +85,10 @@ class RingReader {
   std::span<std::byte> scratch() const noexcept;
   /// Number of filled slots, from the next one on.
   std::size_t ready_slots() const noexcept;
-  void wish(std::uint32_t wishes) noexcept { memory_->wishes.store(wishes, std::memory_order_relaxed); }
+  void wish(std::uint32_t wishes) noexcept {
+    auto& published = memory_->wishes;
+    if (published.load(std::memory_order_relaxed) != wishes) published.store(wishes, std::memory_order_relaxed);
+  }
   /// Frees the slot. True: the sender sleeps and must be woken.
   [[nodiscard]] bool release() noexcept;
   /// Frees it, and goes on with the next one at once. One who cannot do so after all asks sender_sleeps().
