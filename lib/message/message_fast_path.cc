@@ -188,9 +188,10 @@ bool MessageFastPath::is_returned_soon(int peer) noexcept {
   return true;
 }
 
-/// Leaves it to the engine to wait until the peer has read the message.
+/// Leaves it to the engine to wait until the peer has read the message. It must not fail, since the peer may be
+/// reading.
 Work MessageFastPath::await_return(const MessageCall& out, black_box::Flight flight,
-                                   const std::shared_ptr<Pool<Message>>& pool) {
+                                   const std::shared_ptr<Pool<Message>>& pool) noexcept {
   Message& send = *spare_send_;
   send.prepare(messages_, out, pool);
   send.begin_inline(flight);

@@ -47,7 +47,8 @@ class MessageFastPath {
   MessageStatus exchange_lent(const MessageCall& out, const MessageCall& in,
                               const std::shared_ptr<Pool<Message>>& pool);
   bool is_returned_soon(int peer) noexcept;
-  Work await_return(const MessageCall& out, black_box::Flight flight, const std::shared_ptr<Pool<Message>>& pool);
+  Work await_return(const MessageCall& out, black_box::Flight flight,
+                    const std::shared_ptr<Pool<Message>>& pool) noexcept;
   transport::Link::Taken take_expected(const MessageCall& call, ShortWait& wait) noexcept;
   void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;

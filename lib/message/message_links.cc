@@ -24,7 +24,7 @@ bool MessageLinks::reach(int peer) noexcept {
 }
 
 /// The answer does not depend on what was measured, so that programs in which a send waits for its receive can count on
-/// it.
+/// it. Single copy in an exchange comes after it.
 bool MessageLinks::may_send_eagerly(const Peer& peer, std::size_t length) const noexcept {
   return length <= EagerCredit::longest && length <= peer.out->longest_unasked() && peer.credit.allows(length);
 }

@@ -51,6 +51,17 @@ TEST_CASE("the first messages come through slots, then both ways are tried, and 
   }
 }
 
+TEST_CASE("messages that their senders never lend are not timed for longer than others") {
+  CopyChoice choice{SingleCopy::measured};
+  int timed = 0;
+  for (int i = 0; i < turn + usual.first; ++i) {
+    timed += choice.is_trying(mebibyte, false) ? 1 : 0;
+    choice.took(mebibyte, false, microseconds{10});
+  }
+  CHECK(timed == usual.tries);
+  CHECK(choice.is_trying(mebibyte, true));
+}
+
 TEST_CASE("the choice for very long messages is made after a few") {
   Traffic traffic;
   traffic.bytes = 16 * mebibyte;

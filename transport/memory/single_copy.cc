@@ -20,11 +20,10 @@ CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared) : mode_(mode), co
   choose();
 }
 
-bool CopyChoice::is_trying(std::uint64_t bytes) const noexcept {
+bool CopyChoice::is_trying(std::uint64_t bytes, bool single) const noexcept {
   const std::size_t index = class_of(bytes);
   const Class& one = classes_[index];
-  const int tries = trial_of(index).tries;
-  return one.come >= 0 && (one.single < tries || one.copied < tries);
+  return one.come >= 0 && (single ? one.single : one.copied) < trial_of(index).tries;
 }
 
 void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept {

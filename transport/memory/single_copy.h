@@ -46,7 +46,7 @@ class CopyChoice {
   /// The size classes for which single copy is wanted, one bit each.
   std::uint32_t wishes() const { return wishes_; }
   /// Whether took() will use the time of a message of that size that now begins to arrive.
-  bool is_trying(std::uint64_t bytes) const noexcept;
+  bool is_trying(std::uint64_t bytes, bool single) const noexcept;
   /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: the receiver
   /// has spent `time` of its processor on copying it.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;

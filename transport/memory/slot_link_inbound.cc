@@ -83,6 +83,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
 /// The sender is probably filling the next slots just now, unless it needs this core to do so.
 Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
   if (const std::uint64_t address = reader_.single_copy_address(to.size()); address != 0) return take_lent(to, address);
+  is_single_copy_ = false;
   begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
@@ -103,9 +104,8 @@ Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
 /// The sink handles what is out of the ordinary.
 Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t address) noexcept {
   if (!can_read_ || to.size() > single_copy_piece) return Taken::something_else;
-  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
   is_single_copy_ = true;
-  slots_before_ = 0;
+  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
   bool is_read = false;
   spend_on([&] { is_read = endpoint_->read_peer(to, address); });
   std::atomic_thread_fence(std::memory_order_acquire);  // as in take_single_copy()
@@ -117,19 +117,19 @@ Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t ad
   return Taken::taken;
 }
 
-/// All that is known of a message before its payload is read.
+/// All that is known of a message before its payload is read, besides is_single_copy_.
 void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept {
   frame_ = frame;
   destination_ = destination;
   copy_ = how;
   rest_ = frame.length;
   inside_ = true;
-  is_single_copy_ = is_timed_ = false;
+  is_timed_ = false;
   if (!allows_single_copy(frame) || !choice_.may_lend()) return;
   if (!can_read_) try_to_read();
-  if (!choice_.is_trying(frame.length)) return;
+  if (!choice_.is_trying(frame.length, is_single_copy_)) return;
   is_timed_ = true;
-  slots_before_ = reader_.ready_slots();
+  slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
   copying_ = {};
   began_ = Clock::now();
 }
@@ -165,9 +165,8 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
                peer()));
     return false;
   }
-  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
   is_single_copy_ = address_ != 0;
-  if (is_single_copy_) slots_before_ = 0;
+  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
   return true;
 }
 
