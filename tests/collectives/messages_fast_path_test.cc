@@ -295,6 +295,12 @@ std::vector<std::uint32_t> content(std::size_t count, int rank, int round) {
   return words;
 }
 
+/// After it two ranks know that they may lend each other messages as long as `in`, which it fills.
+void warm_up_exchanges(Communicator& comm, std::vector<std::uint32_t>& in) {
+  const int other = 1 - comm.rank();
+  for (int round = 0; round < 3; ++round) comm.sendrecv(content(in.size(), comm.rank(), round), other, in, other);
+}
+
 TEST_CASE("ranks exchange messages in a circle, and each may overwrite its own when the call has ended") {
   for (const bool shared_cores : {false, true}) {
     for (const int ranks : {2, 3}) {
@@ -321,8 +327,7 @@ TEST_CASE("an exchange does not wait for the receive of its message if the peer 
   run_ranks(lending(2), [&](Communicator& comm) {
     constexpr std::size_t count = 10'000;
     std::vector<std::uint32_t> in(count);
-    for (int round = 0; round < 3; ++round)
-      comm.sendrecv(content(count, comm.rank(), round), 1 - comm.rank(), in, 1 - comm.rank());
+    warm_up_exchanges(comm, in);
     if (comm.rank() == 0) {
       comm.sendrecv(content(count, 0, 3), 1, in, 1);
       exchanged.set_value();
@@ -341,7 +346,7 @@ TEST_CASE("a message that does not fit costs its exchange alone, whose own messa
     constexpr std::size_t count = 10'000;
     std::vector<std::uint32_t> in(count);
     const int other = 1 - comm.rank();
-    for (int round = 0; round < 3; ++round) comm.sendrecv(content(count, comm.rank(), round), other, in, other);
+    warm_up_exchanges(comm, in);
     const auto out = content(comm.rank() == 0 ? count : count + 1, comm.rank(), 3);
     ErrorCode code{};
     const std::string what = error_of([&] { comm.sendrecv(out, other, in, other); }, &code);
@@ -357,7 +362,7 @@ TEST_CASE("an exchange with a rank that leaves does not wait for ever") {
     constexpr std::size_t count = 10'000;
     std::vector<std::uint32_t> in(count);
     const int other = 1 - comm.rank();
-    for (int round = 0; round < 3; ++round) comm.sendrecv(content(count, comm.rank(), round), other, in, other);
+    warm_up_exchanges(comm, in);
     if (comm.rank() == 1) return;
     ErrorCode code{};
     const std::string what = error_of([&] { comm.sendrecv(content(count, 0, 3), other, in, other); }, &code);
