@@ -87,8 +87,8 @@ class Link {
   virtual bool try_lend(const FrameWords& /*frame*/, std::span<const std::byte> /*payload*/) noexcept { return false; }
   virtual bool is_returned() noexcept { return true; }
   virtual void await_return(Token /*token*/) noexcept {}
-  /// Single copy is possible for a requested message of `length` bytes: the receiver reads it from this process's
-  /// memory, as a whole. The answer is always the same for a length.
+  /// Single copy is possible for a message of `length` bytes that is requested or given to try_lend(): the receiver
+  /// reads it from this process's memory, as a whole. The answer is always the same for a length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }
   /// The sender of a longer message should ask the receiver first, even if the receiver could keep the message until it
   /// is wanted.

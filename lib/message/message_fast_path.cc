@@ -9,16 +9,13 @@
 
 #include "lib/message/message_fast_path.h"
 
-#include <exception>
 #include <new>
-#include <utility>
 
 #include "lib/base/internals.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/message/messages.h"
 #include "lib/observe/black_box_begin.h"
-#include "transport/memory/single_copy.h"
 #include "tutti/options.h"
 
 namespace tutti::detail {
@@ -66,20 +63,18 @@ black_box::Flight MessageFastPath::note_begin(const MessageCall& call, Noted& la
 bool MessageFastPath::send(const MessageCall& call) noexcept {
   Engine& engine = *group_.context().engine;
   if (!may_try(call.peer) || !engine.try_own()) return false;
-  const bool sent = send_owned(call);
+  const bool sent = may_send_eagerly(call) && send_owned(call);
   engine.disown();
   return sent;
 }
 
 bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
-  if (!may_send_eagerly(call)) return false;
   MessageLinks::Peer& peer = links_[call.peer];
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
   if (!peer.out->try_send(words_of(call), call.bytes)) return false;
-  ++peer.messages_sent;
+  links_.sent_eagerly(call.peer, call.bytes.size());
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
-  peer.credit.spend(call.bytes.size());
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, last_send_, now);  // recorded while the message is on its way
   flight.land_inline(0, call.bytes.size(), now);
@@ -116,95 +111,6 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
   if (!may_try(call.peer) || !group_.context().engine->try_own()) return std::nullopt;
   return receive_owned(call, pool);
 }
-
-MessageFastPath::Exchange MessageFastPath::exchange(const MessageCall& out, const MessageCall& in,
-                                                    const std::shared_ptr<Pool<Message>>& pool) {
-  Engine& engine = *group_.context().engine;
-  if (!may_try(out.peer) || !may_try(in.peer) || !engine.try_own()) return {};
-  if (lend_owned(out, in, *pool)) return {true, exchange_lent(out, in, pool)};
-  if (send_owned(out)) return {true, receive_owned(in, pool)};
-  engine.disown();
-  return {};
-}
-
-// ---- An exchange whose outgoing message is read from its caller's memory -------------------------------------------
-
-bool MessageFastPath::lend_owned(const MessageCall& out, const MessageCall& in, Pool<Message>& pool) noexcept {
-  if (out.bytes.size() < transport::CopyChoice::least_bytes) return false;
-  if (!may_send_eagerly(out) || !may_receive(in.peer, pool)) return false;
-  if (!spare_send_) spare_send_ = pool.take();
-  if (!spare_send_) spare_send_.reset(new (std::nothrow) Message(group_.context().engine));
-  MessageLinks::Peer& peer = links_[out.peer];
-  if (!spare_send_ || !peer.out->try_lend(words_of(out), out.bytes)) return false;
-  ++peer.messages_sent;
-  peer.credit.spend(out.bytes.size());
-  return true;
-}
-
-/// Gives up the engine in any case.
-MessageStatus MessageFastPath::exchange_lent(const MessageCall& out, const MessageCall& in,
-                                             const std::shared_ptr<Pool<Message>>& pool) {
-  Engine& engine = *group_.context().engine;
-  const std::int64_t now = messages_.coarse_now();
-  black_box::Flight sending = note_begin(out, last_send_, now);
-  black_box::Flight receiving = note_begin(in, last_receive_, now);
-  ShortWait wait = group_.context().short_wait();
-  const Link::Taken taken = take_expected(in, wait);
-  if (taken == Link::Taken::taken) {
-    receiving.land_inline(0, in.bytes.size(), now);
-    if (is_returned_soon(out.peer)) {
-      sending.land_inline(0, out.bytes.size(), now);
-      engine.disown();
-      return received_in(in);
-    }
-  }
-  Work send = await_return(out, sending, pool);
-  if (taken == Link::Taken::taken) {
-    engine.disown();
-    send.wait();
-    return received_in(in);
-  }
-  std::exception_ptr failure;
-  MessageStatus status;
-  try {
-    status = receive_late(in, pool, receiving, taken, wait);
-  } catch (const Error&) {
-    failure = std::current_exception();
-  }
-  try {
-    send.wait();  // the peer may read the message until then
-  } catch (const Error&) {
-    if (!failure) throw;
-  }
-  if (failure) std::rethrow_exception(failure);
-  return status;
-}
-
-bool MessageFastPath::is_returned_soon(int peer) noexcept {
-  Link& out = *links_[peer].out;
-  ShortWait wait = group_.context().short_wait();
-  while (!out.is_returned())
-    if (!wait.again()) return false;
-  return true;
-}
-
-/// Leaves it to the engine to wait until the peer has read the message. It must not fail, since the peer may be
-/// reading.
-Work MessageFastPath::await_return(const MessageCall& out, black_box::Flight flight,
-                                   const std::shared_ptr<Pool<Message>>& pool) noexcept {
-  Message& send = *spare_send_;
-  send.prepare(messages_, out, pool);
-  send.begin_inline(flight);
-  send.hand_over();
-  send.order = links_[out.peer].messages_sent;
-  active_.add(send);
-  links_[out.peer].out->await_return(send.slot);
-  Work work = Internals::make<Work>(static_cast<Pending*>(spare_send_.release()));
-  group_.context().engine->submit_owned(send);
-  return work;
-}
-
-// ---- Receive -----------------------------------------------------------------------------------------------------
 
 /// Gives up the engine in any case.
 std::optional<MessageStatus> MessageFastPath::receive_owned(const MessageCall& call,
@@ -282,6 +188,89 @@ void MessageFastPath::wait_a_little(const Message& receive, ShortWait& wait) noe
     else if (!wait.again())
       return;
   }
+}
+
+// ---- Exchange ----------------------------------------------------------------------------------------------------
+
+MessageFastPath::Exchange MessageFastPath::exchange(const MessageCall& out, const MessageCall& in,
+                                                    const std::shared_ptr<Pool<Message>>& pool) {
+  Engine& engine = *group_.context().engine;
+  if (!may_try(out.peer) || !may_try(in.peer) || !engine.try_own()) return {};
+  if (may_send_eagerly(out)) {
+    if (lend_owned(out, in, *pool)) return {true, exchange_lent(out, in, pool)};
+    if (send_owned(out)) return {true, receive_owned(in, pool)};
+  }
+  engine.disown();
+  return {};
+}
+
+/// True: the peer reads the message from its caller's memory, and exchange_lent() must follow.
+bool MessageFastPath::lend_owned(const MessageCall& out, const MessageCall& in, Pool<Message>& pool) noexcept {
+  Link& link = *links_[out.peer].out;
+  if (!link.may_lend(out.bytes.size()) || !may_receive(in.peer, pool)) return false;
+  if (!spare_send_) spare_send_ = pool.take();
+  if (!spare_send_) spare_send_.reset(new (std::nothrow) Message(group_.context().engine));
+  if (!spare_send_ || !link.try_lend(words_of(out), out.bytes)) return false;
+  links_.sent_eagerly(out.peer, out.bytes.size());
+  return true;
+}
+
+/// Gives up the engine in any case.
+MessageStatus MessageFastPath::exchange_lent(const MessageCall& out, const MessageCall& in,
+                                             const std::shared_ptr<Pool<Message>>& pool) {
+  Engine& engine = *group_.context().engine;
+  const std::int64_t now = messages_.coarse_now();
+  black_box::Flight sending = note_begin(out, last_send_, now);
+  black_box::Flight receiving = note_begin(in, last_receive_, now);
+  ShortWait wait = group_.context().short_wait();
+  const Link::Taken taken = take_expected(in, wait);
+  if (taken == Link::Taken::taken) {
+    receiving.land_inline(0, in.bytes.size(), now);
+    if (is_returned_soon(out.peer)) {
+      sending.land_inline(0, out.bytes.size(), now);
+      engine.disown();
+      return received_in(in);
+    }
+  }
+  Work send = await_return(out, sending, pool);
+  MessageStatus status = received_in(in);
+  if (taken == Link::Taken::taken) {
+    engine.disown();
+  } else {
+    try {
+      status = receive_late(in, pool, receiving, taken, wait);
+    } catch (const Error&) {
+      Handle* const sends[]{&send};
+      wait_any(sends);  // the peer may read the message until then
+      throw;
+    }
+  }
+  send.wait();
+  return status;
+}
+
+bool MessageFastPath::is_returned_soon(int peer) noexcept {
+  Link& out = *links_[peer].out;
+  ShortWait wait = group_.context().short_wait();
+  while (!out.is_returned())
+    if (!wait.again()) return false;
+  return true;
+}
+
+/// Leaves it to the engine to wait until the peer has read the message. It must not fail, since the peer may be
+/// reading.
+Work MessageFastPath::await_return(const MessageCall& out, black_box::Flight flight,
+                                   const std::shared_ptr<Pool<Message>>& pool) noexcept {
+  Message& send = *spare_send_;
+  send.prepare(messages_, out, pool);
+  send.begin_inline(flight);
+  send.hand_over();
+  send.order = links_[out.peer].messages_sent;
+  active_.add(send);
+  links_[out.peer].out->await_return(send.slot);
+  Work work = Internals::make<Work>(static_cast<Pending*>(spare_send_.release()));
+  group_.context().engine->submit_owned(send);
+  return work;
 }
 
 }  // namespace tutti::detail

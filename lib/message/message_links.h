@@ -47,6 +47,11 @@ class MessageLinks {
   bool reach(int peer) noexcept;
   /// Whether a message of that length goes eagerly. `peer.out` must be open.
   bool may_send_eagerly(const Peer& peer, std::size_t length) const noexcept;
+  /// Counts an eager message of that length that a caller has given to the link itself.
+  void sent_eagerly(int peer, std::size_t length) noexcept {
+    ++(*this)[peer].messages_sent;
+    (*this)[peer].credit.spend(length);
+  }
   /// True: all of it has been sent. False: the link reports `token` later, or the group fails.
   bool send(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token) noexcept;
   /// A message is expected from `peer`, or with any_source from any rank.

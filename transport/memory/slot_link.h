@@ -192,9 +192,10 @@ class InboundSlotLink final : public Link {
   Taken take_pieces(std::span<std::byte> to) noexcept;
   Taken take_lent(std::span<std::byte> to, std::uint64_t address) noexcept;
   bool begin(Sink& sink) noexcept;
-  void begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept;
+  void begin(const Frame& frame, std::byte* destination, CopyFunction* how, bool is_single_copy) noexcept;
   void copy(std::span<const std::byte> piece) noexcept;
   void take_slot(Sink& sink) noexcept;
+  bool read_from_sender(std::span<std::byte> to, std::uint64_t address) noexcept;
   std::size_t take_single_copy(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
   void end() noexcept;

@@ -74,7 +74,10 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
   if (!reader_.begins_with(frame)) return Taken::something_else;
-  if (to.size() >= CopyChoice::least_bytes) return take_pieces(to);  // shorter ones are of one piece
+  if (to.size() >= CopyChoice::least_bytes) {  // shorter ones are of one piece
+    const std::uint64_t address = reader_.single_copy_address(to.size());
+    return address != 0 ? take_lent(to, address) : take_pieces(to);
+  }
   if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
   return Taken::taken;
@@ -82,9 +85,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
 
 /// The sender is probably filling the next slots just now, unless it needs this core to do so.
 Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
-  if (const std::uint64_t address = reader_.single_copy_address(to.size()); address != 0) return take_lent(to, address);
-  is_single_copy_ = false;
-  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
+  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr, false);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
     if (rest_ == 0) break;
@@ -104,12 +105,8 @@ Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
 /// The sink handles what is out of the ordinary.
 Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t address) noexcept {
   if (!can_read_ || to.size() > single_copy_piece) return Taken::something_else;
-  is_single_copy_ = true;
-  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
-  bool is_read = false;
-  spend_on([&] { is_read = endpoint_->read_peer(to, address); });
-  std::atomic_thread_fence(std::memory_order_acquire);  // as in take_single_copy()
-  if (!is_read || departure() != Departure::none) {
+  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr, true);
+  if (!read_from_sender(to, address)) {
     inside_ = false;
     return Taken::something_else;
   }
@@ -117,13 +114,15 @@ Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t ad
   return Taken::taken;
 }
 
-/// All that is known of a message before its payload is read, besides is_single_copy_.
-void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept {
+/// All that is known of a message before its payload is read.
+void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunction* how,
+                            bool is_single_copy) noexcept {
   frame_ = frame;
   destination_ = destination;
   copy_ = how;
   rest_ = frame.length;
   inside_ = true;
+  is_single_copy_ = is_single_copy;
   is_timed_ = false;
   if (!allows_single_copy(frame) || !choice_.may_lend()) return;
   if (!can_read_) try_to_read();
@@ -165,8 +164,8 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
                peer()));
     return false;
   }
-  is_single_copy_ = address_ != 0;
-  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
+  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy,
+        address_ != 0);
   return true;
 }
 
@@ -218,17 +217,23 @@ void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
   rest_ -= piece.size();
 }
 
+/// Copies from the sender's memory. False: it could not, and `errno` has the reason, or the sender has left.
+bool InboundSlotLink::read_from_sender(std::span<std::byte> to, std::uint64_t address) noexcept {
+  int error = 0;
+  spend_on([&] { error = endpoint_->read_peer(to, address) ? 0 : errno; });
+  // A sender that aborts has its memory back at once, and may have overwritten or freed it.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  errno = error;
+  return error == 0 && departure() == Departure::none;
+}
+
 /// Reads the next piece of a message from the sender's memory and returns its length. 0: the link has failed.
 std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
   const auto size = static_cast<std::size_t>(
       std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : reader_.scratch().size()));
   const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch().first(size);
-  int error = 0;
-  spend_on([&] { error = endpoint_->read_peer(piece, address_) ? 0 : errno; });
-  // A sender that aborts has its memory back at once, and may have overwritten or freed it.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (error != 0 || departure() != Departure::none) {
-    stop_reading(sink, error);
+  if (!read_from_sender(piece, address_)) {
+    stop_reading(sink, errno);
     return 0;
   }
   if (destination_) {
