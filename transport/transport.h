@@ -36,6 +36,9 @@ struct Acceptance {
   std::span<std::byte> memory{};
   /// How to copy data that already lie in memory; null: as std::memcpy does.
   void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
+  /// Several senders wait for what this rank receives now, and it sends nothing: what it copies takes longer than what
+  /// its senders copy side by side.
+  bool converges = false;
 };
 
 /// Receives the events of a transport. Called only from Transport::progress(), by the thread that called it. A sink may

@@ -97,7 +97,8 @@ Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
     return {.kind = Acceptance::Kind::views};
   return {.kind = Acceptance::Kind::memory,
           .memory = expected.bytes,
-          .copy = expected.operation->bound().copy_of(expected.step)};
+          .copy = expected.operation->bound().copy_of(expected.step),
+          .converges = expected.operation->prepared().only_receives};
 }
 
 void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {

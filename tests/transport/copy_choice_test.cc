@@ -71,8 +71,9 @@ TEST_CASE("the choice for very long messages is made after a few") {
   CHECK(traffic.come(3) == 3);
   CHECK(traffic.come(100) == 100);
   Traffic sharing;  // where cores are shared, long begins earlier
+  sharing.bytes = 2 * mebibyte;
   sharing.choice = CopyChoice{SingleCopy::measured, true};
-  sharing.lent = microseconds{150};
+  sharing.lent = microseconds{80};
   CHECK(sharing.come(1) == 0);
   CHECK(sharing.come(3) == 0);
   CHECK(sharing.come(3) == 3);
@@ -99,29 +100,56 @@ TEST_CASE("the way that is ahead stays so until the other is clearly quicker") {
   CHECK_FALSE(is_lent_after(110, 100));
 }
 
-TEST_CASE("where ends share cores with others, copying counts for both of them") {
-  for (const int copied : {40, 60, 65}) {
+TEST_CASE("where ends share cores with others, single copy must be clearly quicker") {
+  for (const int copied : {80, 115, 116}) {
     Traffic traffic;
     traffic.choice = CopyChoice{SingleCopy::measured, true};
     traffic.copied = microseconds{copied};
     traffic.come(usual.first + 2 * usual.tries);
-    CHECK(traffic.lends() == (copied == 65));  // 100 and 130: faster by more than a fifth
+    CHECK(traffic.lends() == (copied == 116));  // by an eighth of that, with 1 us for a turn
   }
 }
 
-TEST_CASE("where ends share cores with others, one single copy that is not clearly quicker ends the trial") {
-  Traffic traffic;
-  traffic.choice = CopyChoice{SingleCopy::measured, true};
-  constexpr CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(mebibyte), true);
-  traffic.copied = microseconds{30};
-  CHECK(traffic.come(turn + trial.first) == 1);
-  traffic.lent = microseconds{55};  // quicker, but not clearly
-  CHECK(traffic.come(turn) == 1);
-  traffic.lent = microseconds{40};
-  CHECK(traffic.come(turn) == turn - trial.tries);
+TEST_CASE("where ends share cores with others, a few single copies that are not clearly quicker end the trial") {
+  for (const std::size_t bytes : {mebibyte, 2 * mebibyte}) {
+    Traffic traffic;
+    traffic.bytes = bytes;
+    traffic.choice = CopyChoice{SingleCopy::measured, true};
+    const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes), true);
+    traffic.copied = microseconds{60};
+    CHECK(traffic.come(turn + trial.first) == trial.hopeful);
+    traffic.lent = microseconds{55};  // quicker, but not clearly
+    CHECK(traffic.come(turn) == trial.hopeful);
+    traffic.lent = microseconds{40};
+    CHECK(traffic.come(turn) == turn - trial.tries);
+  }
   Traffic alone;
-  alone.copied = microseconds{30};
+  alone.copied = microseconds{60};
   CHECK(alone.come(turn + usual.first) == usual.tries);
+}
+
+TEST_CASE("where ends share cores with others, a sender times its copies while slots are tried") {
+  for (const bool shared : {false, true}) {
+    Traffic traffic;
+    traffic.choice = CopyChoice{SingleCopy::measured, shared};
+    const auto is_timed = [&] { return CopyChoice::is_timed_by_sender(traffic.choice.wishes(), traffic.bytes); };
+    CHECK_FALSE(is_timed());
+    traffic.come(usual.first);
+    CHECK(is_timed() == shared);
+    traffic.come(usual.tries - 1);
+    CHECK(is_timed() == shared);
+    traffic.come(1);
+    CHECK_FALSE(is_timed());
+    traffic.come(turn - usual.tries);
+    CHECK(is_timed() == shared);
+    CHECK_FALSE(CopyChoice::is_timed_by_sender(traffic.choice.wishes(), 2 * traffic.bytes));
+  }
+  for (const SingleCopy mode : {SingleCopy::never, SingleCopy::always}) {
+    Traffic traffic;
+    traffic.choice = CopyChoice{mode, true};
+    traffic.come(usual.first);
+    CHECK_FALSE(CopyChoice::is_timed_by_sender(traffic.choice.wishes(), traffic.bytes));
+  }
 }
 
 TEST_CASE("a message or two that waited for something else change nothing") {

@@ -8,6 +8,14 @@ namespace {
 
 using Times = std::array<std::chrono::nanoseconds, CopyChoice::most_tries>;
 
+/// Where cores are shared. `single` and `copied` are sums over the tries that count. A sender whose message has been
+/// read must get the core before it can go on.
+bool is_clearly_faster(std::chrono::nanoseconds single, std::chrono::nanoseconds copied,
+                       const CopyChoice::Trial& trial) {
+  constexpr std::chrono::microseconds turn{1};
+  return (single + turn * (trial.tries - trial.ignored)) * 8 < copied * 7;
+}
+
 std::chrono::nanoseconds most_of(Times times, const CopyChoice::Trial& trial) {
   std::sort(times.begin(), times.begin() + trial.tries);
   return std::accumulate(times.begin(), times.begin() + trial.tries - trial.ignored, std::chrono::nanoseconds{});
@@ -48,28 +56,27 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
   choose();
 }
 
-/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Where cores are shared,
-/// single copy must be faster by a fifth.
+/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto copied = (cores_are_shared_ ? 2 : 1) * most_of(one.copied_took, trial);
+  const auto copied = most_of(one.copied_took, trial);
   if (cores_are_shared_ && is_hopeless(one, trial, copied)) {
     one.single = trial.tries;
     one.single_is_faster = false;
   } else if (one.single < trial.tries) {
     return;
   } else if (const auto single = most_of(one.single_took, trial); !one.is_decided) {
-    one.single_is_faster = cores_are_shared_ ? single * 5 < copied * 4 : single < copied;
+    one.single_is_faster = cores_are_shared_ ? is_clearly_faster(single, copied, trial) : single < copied;
   } else {
     one.single_is_faster = one.single_is_faster ? single * 19 < copied * 20 : single * 20 < copied * 19;
   }
   one.is_decided = true;
 }
 
-/// No single copy has been faster by a fifth.
+/// No single copy has been faster.
 bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
-  if (one.single == 0) return false;
+  if (one.single < trial.hopeful) return false;
   const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);
-  return fastest * (trial.tries - trial.ignored) * 5 > copied * 4;
+  return !is_clearly_faster(fastest * (trial.tries - trial.ignored), copied, trial);
 }
 
 void CopyChoice::give_up() noexcept {
@@ -88,6 +95,7 @@ void CopyChoice::choose() noexcept {
     const bool tried = one.come >= 0 && (one.single < tries || one.copied < tries);
     const bool single = mode_ == SingleCopy::always || (tried ? one.copied >= tries : one.single_is_faster);
     if (single) wishes_ |= 1U << i;
+    if (cores_are_shared_ && mode_ == SingleCopy::measured && tried && one.copied < tries) wishes_ |= 1U << (classes + i);
   }
 }
 

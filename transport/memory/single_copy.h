@@ -20,18 +20,22 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// beat one copy by the kernel. If moving a cache line is expensive, or if both sides send and so have two copies each
 /// to do, single copy wins (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 by single copy,
 /// on a Xeon 201 and 66). So some messages of each size are tried both ways now and then, and the total times are
-/// compared without the slowest few, which waited for something else. Where ranks share cores, a message waits for
-/// other ranks most of the time, so only the time of the copies themselves is compared. There a single copy must be
-/// faster by a fifth, since its sender cannot go on before its receiver has had the core. The trial ends while none has
-/// been (all_to_all of 16 MiB among 8 ranks on 2 cores: 8.7 ms with all tries, 5.9 with one). Messages that are
-/// reduced on arrival never use single copy: read piece by piece from slots, the data are still in a cache (with single
-/// copy a reduce took 1.3 to 2 times as long on the Xeon).
+/// compared without the slowest few, which waited for something else. Messages that are reduced on arrival never use
+/// single copy: read piece by piece from slots, the data are still in a cache (with single copy a reduce took 1.3 to 2
+/// times as long on the Xeon).
+///
+/// Where ranks share cores, a message waits for other ranks most of the time, so only the processor time of the copies
+/// is compared. Through slots that is the time of both ends: a sender times its copies while the receiver tries slots.
+/// Only where several messages converge on a receiver that sends none, its senders copy side by side, and what the
+/// receiver copies alone is what takes time. A single copy must be clearly faster, since its sender cannot go on before
+/// its receiver has had the core. The trial ends while none has been (all_to_all of 16 MiB among 8 ranks on 2 cores:
+/// 8.7 ms with all tries, 5.9 with one), though not before the third one of messages below 2 MiB: the data of the first
+/// two are in no near cache.
 ///
 /// Threading: one thread at a time.
 class CopyChoice {
  public:
-  /// `cores_are_shared`: link ends share cores with others, so the work of both ends counts, not the time that they
-  /// take side by side. The sender's copy into slots counts as much as the receiver's out of them.
+  /// `cores_are_shared`: link ends share cores with others, so what counts is work, not the time that a message takes.
   explicit CopyChoice(SingleCopy mode, bool cores_are_shared = false);
 
   /// For shorter messages a system call is not worthwhile.
@@ -43,12 +47,19 @@ class CopyChoice {
     return doublings < classes ? doublings : classes - 1;
   }
 
-  /// The size classes for which single copy is wanted, one bit each.
+  /// What the sender is to know: the size classes for which single copy is wanted, one bit each, and those for which it
+  /// is to time its copies into slots (is_timed_by_sender()).
   std::uint32_t wishes() const { return wishes_; }
+  static constexpr bool wants_single_copy(std::uint32_t wishes, std::uint64_t bytes) {
+    return (wishes >> class_of(bytes) & 1) != 0;
+  }
+  static constexpr bool is_timed_by_sender(std::uint32_t wishes, std::uint64_t bytes) {
+    return (wishes >> (classes + class_of(bytes)) & 1) != 0;
+  }
   /// Whether took() will use the time of a message of that size that now begins to arrive.
   bool is_trying(std::uint64_t bytes, bool single) const noexcept;
-  /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: the receiver
-  /// has spent `time` of its processor on copying it.
+  /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: copying it
+  /// took `time` of the processors.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;
   /// A message has arrived that was reduced on arrival.
   void summed(std::uint64_t bytes) noexcept;
@@ -61,13 +72,14 @@ class CopyChoice {
     int first;    ///< messages through slots before the first try, since the first use of a slot takes page faults
     int tries;    ///< of each way
     int ignored;  ///< the slowest tries of each way
+    int hopeful;  ///< where cores are shared: single copies after which the trial ends if none has been faster
   };
   static constexpr int most_tries = 8;
   /// Long messages are few, and each of them uses all slots. Times of copies alone differ little, so that fewer of them
   /// tell the faster way, and all ranks that share cores pay for trying the slower one.
   static constexpr Trial trial_of(std::size_t index, bool cores_are_shared) {
-    const std::size_t is_long = std::size_t{cores_are_shared ? 1U : 4U} << 20;
-    return index < class_of(is_long) ? Trial{8, most_tries, 2} : Trial{1, 3, 1};
+    const std::size_t is_long = std::size_t{cores_are_shared ? 2U : 4U} << 20;
+    return index < class_of(is_long) ? Trial{8, most_tries, 2, 4} : Trial{1, 3, 1, 1};
   }
   static constexpr int tried_every = 512;
   /// Messages that use slots after one that was reduced.

@@ -192,7 +192,7 @@ class InboundSlotLink final : public Link {
   Taken take_pieces(std::span<std::byte> to) noexcept;
   Taken take_lent(std::span<std::byte> to, std::uint64_t address) noexcept;
   bool begin(Sink& sink) noexcept;
-  void begin(const Frame& frame, std::byte* destination, CopyFunction* how, bool is_single_copy) noexcept;
+  void begin(const Frame& frame, const Acceptance& acceptance, bool is_single_copy) noexcept;
   void copy(std::span<const std::byte> piece) noexcept;
   void take_slot(Sink& sink) noexcept;
   bool read_from_sender(std::span<std::byte> to, std::uint64_t address) noexcept;
@@ -224,6 +224,7 @@ class InboundSlotLink final : public Link {
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;
   bool is_timed_ = false;               // this message is one of a trial
+  bool counts_filling_ = false;         // its sender's copies count in the time
   Clock::time_point began_{};           // when it began
   std::chrono::nanoseconds copying_{};  // processor time of its copies, where cores are shared
   std::size_t slots_before_ = 0;        // slots of it that were filled when it began

@@ -85,7 +85,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
 
 /// The sender is probably filling the next slots just now, unless it needs this core to do so.
 Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
-  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr, false);
+  begin({.kind = FrameKind::eager, .length = to.size()}, {.kind = Acceptance::Kind::memory, .memory = to}, false);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
     if (rest_ == 0) break;
@@ -105,7 +105,7 @@ Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
 /// The sink handles what is out of the ordinary.
 Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t address) noexcept {
   if (!can_read_ || to.size() > single_copy_piece) return Taken::something_else;
-  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr, true);
+  begin({.kind = FrameKind::eager, .length = to.size()}, {.kind = Acceptance::Kind::memory, .memory = to}, true);
   if (!read_from_sender(to, address)) {
     inside_ = false;
     return Taken::something_else;
@@ -115,11 +115,10 @@ Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t ad
 }
 
 /// All that is known of a message before its payload is read.
-void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunction* how,
-                            bool is_single_copy) noexcept {
+void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bool is_single_copy) noexcept {
   frame_ = frame;
-  destination_ = destination;
-  copy_ = how;
+  destination_ = acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr;
+  copy_ = acceptance.copy;
   rest_ = frame.length;
   inside_ = true;
   is_single_copy_ = is_single_copy;
@@ -129,6 +128,7 @@ void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunc
   if (!choice_.is_trying(frame.length, is_single_copy_)) return;
   is_timed_ = true;
   slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
+  counts_filling_ = !acceptance.converges;
   copying_ = {};
   began_ = Clock::now();
 }
@@ -164,8 +164,7 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
                peer()));
     return false;
   }
-  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy,
-        address_ != 0);
+  begin(*frame, acceptance, address_ != 0);
   return true;
 }
 
@@ -206,6 +205,11 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
 }
 
 void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
+  if (is_timed_ && shares_cores_) {
+    const auto time = reader_.filling_time();
+    is_timed_ = time.count() > 0;  // the sender may not have seen the wish yet
+    if (counts_filling_) copying_ += time;
+  }
   spend_on([&] {
     if (copy_) {
       copy_(destination_, piece.data(), piece.size());
@@ -261,6 +265,7 @@ void InboundSlotLink::end() noexcept {
 
 void InboundSlotLink::note_how_it_came() noexcept {
   if (destination_) {
+    if (!is_timed_ && choice_.is_trying(frame_.length, is_single_copy_)) return;
     choice_.took(frame_.length, is_single_copy_, is_timed_ ? time_taken() : std::chrono::nanoseconds{});
   } else {
     choice_.summed(frame_.length);

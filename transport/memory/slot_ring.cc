@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/processor_time.h"
 #include "transport/hello.h"
 
 namespace tutti::transport {
@@ -37,36 +38,38 @@ void RingWriter::look_at_freed() noexcept {
   if (freed_ > 0) areas_->peer_has_own();
 }
 
-/// Writes the frame of a message. In a long message the payload's place beside it holds the address of the data.
-void RingWriter::describe(const FrameWords& frame, std::uint64_t single_copy_address) noexcept {
+/// Writes the frame of a message.
+void RingWriter::describe(const FrameWords& frame) noexcept {
   SlotHead& head = next();
   const auto [kinds, number, algorithm, count, length, history] = frame;
   head.words = {kinds, number, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
-  if (length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
 }
 
 /// The frame is written just before the flag: a receiver that waits looks at their cache line all the time, so it would
 /// have to be fetched once more.
 bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece) noexcept {
   AreaName area = AreaName::none;
-  if (length_of(frame) > short_bytes) {
+  if (const std::uint64_t length = length_of(frame); length > short_bytes) {
+    is_timed_ = length >= CopyChoice::least_bytes &&
+                CopyChoice::is_timed_by_sender(memory_->wishes.load(std::memory_order_relaxed), length);
     area = fill_area(piece);
   } else if (!piece.empty()) {
     std::memcpy(next().payload.data(), piece.data(), piece.size());
   }
-  describe(frame, 0);
+  describe(frame);
   return publish(area);
 }
 
 bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
-  describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
+  describe(frame);
+  note({.single_copy_address = reinterpret_cast<std::uintptr_t>(payload.data()), .filling_ns = 0});
   return publish(areas_->take());
 }
 
 bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
   if (length < CopyChoice::least_bytes) return false;
-  return (memory_->wishes.load(std::memory_order_relaxed) >> CopyChoice::class_of(length) & 1) != 0;
+  return CopyChoice::wants_single_copy(memory_->wishes.load(std::memory_order_relaxed), length);
 }
 
 bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
@@ -78,7 +81,10 @@ bool RingWriter::proceed(std::span<const std::byte> piece) noexcept { return pub
 
 AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const AreaName area = areas_->take();
+  const auto begin = is_timed_ ? processor_time() : std::chrono::nanoseconds{};
   path_.copy(areas_->at(area), piece.data(), piece.size());
+  const auto time = is_timed_ ? processor_time() - begin : std::chrono::nanoseconds{};
+  note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(time.count())});
   return area;
 }
 
@@ -121,9 +127,11 @@ std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t
 }
 
 std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexcept {
-  std::uint64_t address = 0;
-  if (length > short_bytes) std::memcpy(&address, head().payload.data(), sizeof address);
-  return address;
+  return length > short_bytes ? long_payload().single_copy_address : 0;
+}
+
+std::chrono::nanoseconds RingReader::filling_time() const noexcept {
+  return std::chrono::nanoseconds{long_payload().filling_ns};
 }
 
 std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(area()), areas_->bytes_of_each()}; }

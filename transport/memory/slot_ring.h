@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -52,9 +54,10 @@ class RingWriter {
 
  private:
   SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
-  void describe(const FrameWords& frame, std::uint64_t single_copy_address) noexcept;
+  void describe(const FrameWords& frame) noexcept;
   bool publish(AreaName area) noexcept;
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
+  void note(const LongPayload& what) noexcept { std::memcpy(next().payload.data(), &what, sizeof what); }
   void look_at_freed() noexcept;
 
   RingMemory* memory_;
@@ -63,6 +66,7 @@ class RingWriter {
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // last value seen
   std::array<AreaName, slot_count> areas_filled_{};
+  bool is_timed_ = false;  // copies of the current message
 };
 
 /// The receiver's end. Does not own the memory. Trusts nothing that it reads.
@@ -81,6 +85,9 @@ class RingReader {
   /// The address in the sender's memory of a message of `length` bytes that begins in the next slot; 0: it comes
   /// through slots.
   std::uint64_t single_copy_address(std::uint64_t length) const noexcept;
+  /// The processor time for which the sender has copied the payload into the next slot, if it is longer than
+  /// `short_bytes`; 0: not known.
+  std::chrono::nanoseconds filling_time() const noexcept;
   /// Memory that belongs to the next slot and is unused, since its message uses single copy.
   std::span<std::byte> scratch() const noexcept;
   /// Number of filled slots, from the next one on.
@@ -103,6 +110,11 @@ class RingReader {
   void give_back() noexcept;
   const SlotHead& head() const noexcept { return memory_->heads[taken_ % slot_count]; }
 
+  LongPayload long_payload() const noexcept {
+    LongPayload what{};
+    std::memcpy(&what, head().payload.data(), sizeof what);
+    return what;
+  }
   /// The area of the next slot.
   AreaName area() const noexcept { return seen_from_other(area_in(head().filling.load(std::memory_order_relaxed))); }
 
