@@ -13,8 +13,8 @@ namespace {
 using algorithms::Blocks;
 using algorithms::BoardProgram;
 
-/// A reduction reads the pieces of all ranks together and writes another one. All of them should fit into the nearest
-/// caches.
+/// A rank that sums whole vectors reads the pieces of all ranks together and writes another one. All of them should fit
+/// into the nearest caches. So should the scratch of a plan by domains. One who sums a part reads little of each piece.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 /// The longest part for which a call of two rounds may run inline.
 constexpr std::size_t most_inline = std::size_t{1} << 20;
@@ -50,11 +50,11 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
     return call;
   }
   const auto& rounds = call.program_->rounds;
-  const std::size_t capacity =
-      is_reduction(request.collective) ? std::min(ground.capacity, piece_to_reduce) : ground.capacity;
   call.rounds_ = 0;
   for (std::size_t k = 0; k < rounds.size(); ++k) {
-    call.bind(call.phases_[k], rounds[k], capacity);
+    const bool sums_whole_pieces = call.computes_ && (call.by_domains_ || rounds[k].most_units <= 1);
+    call.bind(call.phases_[k], rounds[k],
+              sums_whole_pieces ? std::min(ground.capacity, piece_to_reduce) : ground.capacity);
     call.rounds_ += call.phases_[k].pieces;
   }
   // A rank that waits for all others can begin the next round afterwards, since all have begun this one.

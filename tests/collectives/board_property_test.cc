@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "lib/base/host.h"
 #include "lib/observe/black_box_reader.h"
 #include "tests/support/noise.h"
 #include "tests/support/sample.h"
@@ -64,7 +65,9 @@ bool goes_on_board(const algorithms::Entry& entry, std::size_t bytes, int ranks)
   if ((entry.collective == scatter || entry.collective == gather) && bytes >= 65'536 * static_cast<std::size_t>(ranks))
     return false;
   if ((entry.collective == scatter || entry.collective == gather) && bytes > 262'144) return false;
-  return bytes <= 65'536 || (!two_rounds && entry.name == "direct");
+  const bool shares_cores = ranks > available_cores();
+  return bytes <= 65'536 || (!two_rounds && entry.name == "direct") ||
+         (shares_cores && entry.name == "direct_two_shot");
 }
 
 Trial draw_trial(std::mt19937& random, const algorithms::Entry& entry, int ranks) {
