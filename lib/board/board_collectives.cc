@@ -34,8 +34,8 @@ constexpr int tries_before_waking = 32;
 constexpr std::size_t most_scattered = 256 * 1024;
 /// Programs of two rounds, and those that sum each rank's own contribution first, compete with plans made for links.
 /// They are faster while waiting for messages takes most of the time. Where ranks share cores, two rounds in rank order
-/// stay faster: with one message for all, each byte is copied less often (all_reduce of 16 MiB among 8 ranks on 2 cores:
-/// 20.0 ms by the best plan over links, 16.3 by a board).
+/// stay faster, since each byte is copied less often (all_reduce of 16 MiB among 8 ranks on 2 cores: 20.0 ms by the
+/// best plan over links, 16.3 by a board).
 constexpr std::size_t most_not_simple = 64 * 1024;
 constexpr std::size_t least_lent = 64 * 1024;
 

@@ -29,7 +29,7 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// Only where several messages converge on a receiver that sends none, its senders copy side by side, and what the
 /// receiver copies alone is what takes time. A single copy must be clearly faster, since its sender cannot go on before
 /// its receiver has had the core. The trial ends while none has been (all_to_all of 16 MiB among 8 ranks on 2 cores:
-/// 8.7 ms with all tries, 5.9 with one), though not before the third one of messages below 2 MiB: the data of the first
+/// 8.7 ms with all tries, 5.9 with one). Messages below 2 MiB are tried four times first, since the data of the first
 /// two are in no near cache.
 ///
 /// Threading: one thread at a time.

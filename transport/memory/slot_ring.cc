@@ -15,6 +15,7 @@
 
 #include "transport/memory/slot_ring.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -83,7 +84,7 @@ AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const AreaName area = areas_->take();
   const auto begin = is_timed_ ? processor_time() : std::chrono::nanoseconds{};
   path_.copy(areas_->at(area), piece.data(), piece.size());
-  const auto time = is_timed_ ? processor_time() - begin : std::chrono::nanoseconds{};
+  const auto time = is_timed_ ? std::max(processor_time() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
   note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(time.count())});
   return area;
 }
