@@ -108,8 +108,9 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
     bool slow_sender, slow_receiver, converges, wants_single_copy;
   };
   // Single copy takes 2 ms, and a slow copy through 16 slots 3.2 ms.
-  for (const Case& one : {Case{false, false, false, false}, Case{false, true, false, true},
-                          Case{true, false, false, true}, Case{true, false, true, false}, Case{true, true, true, true}}) {
+  for (const Case& one :
+       {Case{false, false, false, false}, Case{false, true, false, true}, Case{true, false, false, true},
+        Case{true, false, true, false}, Case{true, true, true, true}}) {
     CAPTURE(one.slow_sender);
     CAPTURE(one.slow_receiver);
     LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
