@@ -14,7 +14,8 @@ using algorithms::Blocks;
 using algorithms::BoardProgram;
 
 /// A rank that sums whole vectors reads the pieces of all ranks together and writes another one. All of them should fit
-/// into the nearest caches. So should the scratch of a plan by domains. One who sums a part reads little of each piece.
+/// into the nearest caches. So should the scratch of a plan by domains. If a post has several units, each reader sums
+/// one of them, and reads little of each piece.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 /// The longest part for which a call of two rounds may run inline.
 constexpr std::size_t most_inline = std::size_t{1} << 20;
@@ -52,9 +53,8 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const auto& rounds = call.program_->rounds;
   call.rounds_ = 0;
   for (std::size_t k = 0; k < rounds.size(); ++k) {
-    const bool sums_whole_pieces = call.computes_ && (call.by_domains_ || rounds[k].most_units <= 1);
-    call.bind(call.phases_[k], rounds[k],
-              sums_whole_pieces ? std::min(ground.capacity, piece_to_reduce) : ground.capacity);
+    const bool is_small = call.computes_ && (call.by_domains_ || rounds[k].most_units <= 1);
+    call.bind(call.phases_[k], rounds[k], is_small ? std::min(ground.capacity, piece_to_reduce) : ground.capacity);
     call.rounds_ += call.phases_[k].pieces;
   }
   // A rank that waits for all others can begin the next round afterwards, since all have begun this one.

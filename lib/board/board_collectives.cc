@@ -64,9 +64,10 @@ bool BoardCollectives::serves(const Prepared& prepared, Collective collective, s
   if (has_one_reader_of_each_part(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend))
     return false;
   if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_, bytes)) return false;
-  const bool competes = !prepared.board->is_simple() &&
-                        !(group_.context().oversubscribed && prepared.board->rank_order && !prepared.board->by_domains);
-  return contribution <= limit_ && (!competes || bytes <= most_not_simple);
+  const algorithms::BoardProgram& board = *prepared.board;
+  const bool gains_at_any_size =
+      board.is_simple() || (group_.context().oversubscribed && board.rank_order && !board.by_domains);
+  return contribution <= limit_ && (gains_at_any_size || bytes <= most_not_simple);
 }
 
 void BoardCollectives::start(const Entry& entry) noexcept {

@@ -21,7 +21,7 @@ struct Traffic {
   std::size_t bytes = mebibyte;
   microseconds lent{100}, copied{100};
 
-  bool lends() const { return (choice.wishes() >> CopyChoice::class_of(bytes) & 1) != 0; }
+  bool lends() const { return CopyChoice::wants_single_copy(choice.wishes(), bytes); }
   /// How many of them are to be copied once.
   int come(int messages) {
     int count = 0;

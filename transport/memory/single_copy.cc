@@ -56,7 +56,8 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
   choose();
 }
 
-/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen.
+/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Where cores are shared,
+/// single copy also ends when no try of it has been clearly faster.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   const auto copied = most_of(one.copied_took, trial);
   if (cores_are_shared_ && is_hopeless(one, trial, copied)) {
@@ -72,7 +73,7 @@ void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   one.is_decided = true;
 }
 
-/// No single copy has been faster.
+/// No single copy has been clearly faster.
 bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
   if (one.single < trial.hopeful) return false;
   const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);

@@ -54,7 +54,7 @@ class CopyChoice {
     return (wishes >> class_of(bytes) & 1) != 0;
   }
   static constexpr bool is_timed_by_sender(std::uint32_t wishes, std::uint64_t bytes) {
-    return (wishes >> (classes + class_of(bytes)) & 1) != 0;
+    return wants_single_copy(wishes >> classes, bytes);
   }
   /// Whether took() will use the time of a message of that size that now begins to arrive.
   bool is_trying(std::uint64_t bytes, bool single) const noexcept;
@@ -72,7 +72,7 @@ class CopyChoice {
     int first;    ///< messages through slots before the first try, since the first use of a slot takes page faults
     int tries;    ///< of each way
     int ignored;  ///< the slowest tries of each way
-    int hopeful;  ///< where cores are shared: single copies after which the trial ends if none has been faster
+    int hopeful;  ///< where cores are shared: single copies after which the trial ends if none has been clearly faster
   };
   static constexpr int most_tries = 8;
   /// Long messages are few, and each of them uses all slots. Times of copies alone differ little, so that fewer of them

@@ -52,8 +52,7 @@ void RingWriter::describe(const FrameWords& frame) noexcept {
 bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece) noexcept {
   AreaName area = AreaName::none;
   if (const std::uint64_t length = length_of(frame); length > short_bytes) {
-    is_timed_ = length >= CopyChoice::least_bytes &&
-                CopyChoice::is_timed_by_sender(memory_->wishes.load(std::memory_order_relaxed), length);
+    is_timed_ = CopyChoice::is_timed_by_sender(wishes_about(length), length);
     area = fill_area(piece);
   } else if (!piece.empty()) {
     std::memcpy(next().payload.data(), piece.data(), piece.size());
@@ -69,8 +68,7 @@ bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std:
 }
 
 bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
-  if (length < CopyChoice::least_bytes) return false;
-  return CopyChoice::wants_single_copy(memory_->wishes.load(std::memory_order_relaxed), length);
+  return CopyChoice::wants_single_copy(wishes_about(length), length);
 }
 
 bool RingWriter::has_freed(std::uint64_t fillings) noexcept {

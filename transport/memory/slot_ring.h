@@ -54,6 +54,10 @@ class RingWriter {
 
  private:
   SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
+  /// Not read for shorter messages, which are not worth a cache line of the receiver's.
+  std::uint32_t wishes_about(std::uint64_t length) const noexcept {
+    return length < CopyChoice::least_bytes ? 0 : memory_->wishes.load(std::memory_order_relaxed);
+  }
   void describe(const FrameWords& frame) noexcept;
   bool publish(AreaName area) noexcept;
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
