@@ -34,6 +34,7 @@ class Lowerer {
   Contribution contribution_of(const std::vector<UnitPlace>& places) const;
   void locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
               const std::vector<Blocks>& ranges) const;
+  static void put_own_copies_first(const BoardProgram& program, BoardProgram::Round& round);
   bool compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed);
   Blocks blocks(const UnitPlace& place) const { return run_.blocks(place); }
   int unit_of(const Blocks& blocks) const { return run_.cuts().units(blocks).first; }
@@ -116,6 +117,7 @@ bool Lowerer::add_contributions() {
       round.contributions = all;
       for (BoardProgram::Source& source : round.sources)
         locate(source, contributed_[k][at(source.rank)], all[at(source.rank)].ranges);
+      put_own_copies_first(program, round);
       if (!compare(round, contributed_[k])) return false;
     }
   }
@@ -163,6 +165,15 @@ void Lowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>&
            source.blocks.first < range.first + range.count;
   };
   source.range = static_cast<int>(std::find_if(ranges.begin(), ranges.end(), has_it) - ranges.begin());
+}
+
+void Lowerer::put_own_copies_first(const BoardProgram& program, BoardProgram::Round& round) {
+  const auto is_own_copy = [&](const BoardProgram::Result& result) {
+    const BoardProgram::Source& source = round.sources[at(result.first)];
+    return result.count == 1 && source.rank == program.rank && source.blocks.buffer == Buffer::input;
+  };
+  const auto first = round.results.begin();
+  round.own_copies = static_cast<int>(std::stable_partition(first, round.results.end(), is_own_copy) - first);
 }
 
 /// Finds what contributions have in common, so that their sizes need not be computed one by one.

@@ -57,14 +57,15 @@ struct BoardProgram {
   struct Round {
     std::vector<Contribution> contributions;  ///< by rank
     std::vector<int> awaited;                 ///< the ranks whose posts this rank waits for
-    std::vector<Result> results;
-    std::vector<Source> sources;    ///< of the results
-    std::vector<Reading> readings;  ///< of this rank's contribution by other ranks
-    int first_contributor = -1;     ///< the lowest rank that contributes anything; -1: none does
-    int most_units = 0;             ///< the most that one rank contributes
-    int unit_blocks = 0;            ///< blocks of each contributed unit
-    bool same_blocks = false;       ///< all contributing ranks contribute the same blocks,
-    bool same_parts = false;        ///< or equally many whole parts
+    std::vector<Result> results;              ///< first those that copy this rank's own data
+    int own_copies = 0;                       ///< which wait for no other rank
+    std::vector<Source> sources;              ///< of the results
+    std::vector<Reading> readings;            ///< of this rank's contribution by other ranks
+    int first_contributor = -1;               ///< the lowest rank that contributes anything; -1: none does
+    int most_units = 0;                       ///< the most that one rank contributes
+    int unit_blocks = 0;                      ///< blocks of each contributed unit
+    bool same_blocks = false;                 ///< all contributing ranks contribute the same blocks,
+    bool same_parts = false;                  ///< or equally many whole parts
     friend bool operator==(const Round&, const Round&) = default;
   };
 

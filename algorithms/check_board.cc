@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ class Layout {
     const Round& round = programs_[rank].rounds[k];
     if (round.contributions != programs_[0].rounds[k].contributions)
       problem(rank, k, "takes contributions for others than rank 0 does");
+    for (const BoardProgram::Result& result : std::span{round.results}.first(at(round.own_copies)))
+      if (result.count != 1 || at(round.sources[at(result.first)].rank) != rank)
+        problem(rank, k, "takes results for copies of its own data");
     for (const BoardProgram::Result& result : round.results)
       for (int i = 0; i < result.count; ++i) {
         const Source& source = round.sources[at(result.first + i)];

@@ -191,6 +191,16 @@ void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) co
   }
 }
 
+/// The part of the vector that a round of the board makes of that result.
+BoardCall::Range BoardCall::made_in(const Phase& phase, const Result& result, int round) const {
+  const bool in_scratch = result.dst.buffer == algorithms::Buffer::scratch;
+  const int first_block = in_scratch ? result.dst.first % blocks_ : result.dst.first;
+  const std::size_t unit_begin = buffers_.output.partition.offset(first_block);
+  const std::size_t unit_size = phase.unit_bytes > 0 ? phase.unit_bytes : range_of(result.dst).size;
+  const Range part = piece(phase, unit_size, piece_of(round));
+  return {unit_begin + part.begin, part.size};
+}
+
 std::size_t BoardCall::make_results(const transport::Board& board, int round) const noexcept {
   if (is_in_window()) {
     if (round > 0) return 0;
@@ -198,24 +208,33 @@ std::size_t BoardCall::make_results(const transport::Board& board, int round) co
   }
   const Phase& phase = phase_of(round);
   std::size_t read = 0;
-  for (const Result& result : phase.round->results) {
-    const bool in_scratch = result.dst.buffer == algorithms::Buffer::scratch;
-    const int first_block = in_scratch ? result.dst.first % blocks_ : result.dst.first;
-    const std::size_t unit_begin = buffers_.output.partition.offset(first_block);
-    const std::size_t unit_size = phase.unit_bytes > 0 ? phase.unit_bytes : range_of(result.dst).size;
-    const Range part = piece(phase, unit_size, piece_of(round));
-    const std::size_t begin = unit_begin + part.begin;
+  for (const Result& result : std::span{phase.round->results}.subspan(at(phase.round->own_copies))) {
+    const Range part = made_in(phase, result, round);
     if (part.size == 0) continue;
     if (result.count > 1) {
-      read += fold(board, phase, result, begin, part.size);
+      read += fold(board, phase, result, part.begin, part.size);
       continue;
     }
     const Source& source = phase.round->sources[at(result.first)];
     const bool own = source.rank == program_->rank;
-    copy(address(result.dst, begin), own ? address(source.blocks, begin) : posted(board, phase, source), part.size);
+    copy(address(result.dst, part.begin), own ? address(source.blocks, part.begin) : posted(board, phase, source),
+         part.size);
     read += own ? 0 : part.size;
   }
   return read;
+}
+
+std::size_t BoardCall::copy_own(int round) const noexcept {
+  const Phase& phase = phase_of(round);
+  std::size_t copied = 0;
+  for (const Result& result : std::span{phase.round->results}.first(at(phase.round->own_copies))) {
+    const Range part = made_in(phase, result, round);
+    std::byte* const to = address(result.dst, part.begin);
+    const std::byte* const from = address(phase.round->sources[at(result.first)].blocks, part.begin);
+    copy(to, from, part.size);
+    copied += to == from ? 0 : part.size;
+  }
+  return copied;
 }
 
 /// This rank's own contribution is read from its input, not from the board, unless the fold overwrites the input before

@@ -74,8 +74,12 @@ class BoardCall {
     path.copy(room, contribution, phase.own_size);
     return phase.own_size;
   }
-  /// Computes the results of a round that all awaited ranks have begun. Returns how many bytes were read from other
-  /// ranks. Call it in a compute::FloatEnvironment.
+  /// Some results of the round are copies of this rank's own input, which need not wait for other ranks.
+  bool copies_own(int round) const { return !is_in_window() && phase_of(round).round->own_copies > 0; }
+  /// Makes those results, once the contribution is on the board. Returns their bytes, without those that are in place.
+  std::size_t copy_own(int round) const noexcept;
+  /// Computes the other results of a round that all awaited ranks have begun. Returns how many bytes were read from
+  /// other ranks. Call it in a compute::FloatEnvironment.
   std::size_t take(const transport::Board& board, int round) const noexcept {
     return is_in_window() || !phase_of(round).round->results.empty() ? make_results(board, round) : 0;
   }
@@ -145,6 +149,7 @@ class BoardCall {
   std::size_t put_pieces(std::byte* room, const std::byte* contribution, int round,
                          transport::StoreChoice& path) const noexcept;
   std::size_t make_results(const transport::Board& board, int round) const noexcept;
+  Range made_in(const Phase& phase, const Result& result, int round) const;
   const std::byte* posted(const transport::Board& board, const Phase& phase, const Source& source) const;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
   std::size_t fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,

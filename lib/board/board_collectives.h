@@ -89,6 +89,7 @@ class BoardCollectives final : public Pollable {
   bool find_board(bool with_rooms = false) noexcept;
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
+  void copy_own(const Entry& entry) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {
     return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));

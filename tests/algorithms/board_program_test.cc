@@ -127,6 +127,19 @@ TEST_CASE("a two-shot all_reduce takes two rounds: parts are folded, and then re
   CHECK(made.rank_order);
 }
 
+TEST_CASE("copies of a rank's own data come first, and wait for no other rank") {
+  for (const Collective collective : {all_gather, all_to_all, gather}) {
+    const BoardProgram::Round round = program(collective, "direct", {2, 4, 2}).rounds.front();
+    REQUIRE(round.own_copies == 1);
+    CHECK(round.results[0].dst == out(2));
+    CHECK(round.sources[static_cast<std::size_t>(round.results[0].first)].rank == 2);
+    for (std::size_t i = 1; i < round.results.size(); ++i)
+      CHECK(round.sources[static_cast<std::size_t>(round.results[i].first)].rank != 2);
+  }
+  CHECK(program(all_reduce, "direct", {2, 4}).rounds.front().own_copies == 0);  // its fold needs the others
+  CHECK(program(gather, "direct", {1, 4, 2}).rounds.front().own_copies == 0);   // the root alone has a result
+}
+
 TEST_CASE("all_pairs folds from its own rank downwards, as its plan does") {
   const BoardProgram made = program(reduce_scatter, "all_pairs", {2, 4});
   REQUIRE(made.rounds.size() == 1);
@@ -238,10 +251,12 @@ TEST_CASE("the proof finds what is wrong with a program for a board") {
          --all[1].rounds[0].results[0].count;
        }},
       {all_gather, "direct", "which it does not wait for", [](auto& all) { all[1].rounds[0].awaited = {0}; }},
+      {all_gather, "direct", "takes results for copies of its own data",
+       [](auto& all) { all[1].rounds[0].own_copies = 2; }},
       {reduce_scatter, "direct", "in the wrong place", [](auto& all) { ++all[1].rounds[0].sources[0].unit; }},
       {all_to_all, "direct", "where nothing is posted", [](auto& all) { all[1].rounds[0].sources[2].range ^= 1; }},
       {all_to_all, "direct", "a block of another size",
-       [](auto& all) { std::swap(all[1].rounds[0].results[0].dst, all[1].rounds[0].results[2].dst); }},
+       [](auto& all) { std::swap(all[1].rounds[0].results[1].dst, all[1].rounds[0].results[2].dst); }},
       {broadcast, "direct", "takes contributions for others",
        [](auto& all) { all[2].rounds[0].contributions[0].ranges[0].count = 2; }},
       {gather, "direct", "does not know that rank 0 reads of it", [](auto& all) { all[1].rounds[0].readings.clear(); }},

@@ -196,6 +196,15 @@ class Trace(harness.Case):
                 self.assertTrue(begin <= nanoseconds(event)[0] and nanoseconds(event)[1] <= end, (call, event))
         self.assertTrue(any(e["cat"] == "wait" and e["name"].startswith("wait for rank") for e in ring))
 
+    def test_a_rank_copies_its_own_part_after_its_post(self):
+        events, _ = self.traced(harness.PROGRAM, "bench", "all_gather", "-b", "12K", "-e", "12K", "-n", "3", "-w", "1")
+        copies = of(events, "X", cat="copy")
+        self.assertEqual({(e["pid"], e["args"]["bytes"]) for e in copies}, {(rank, 4096) for rank in range(RANKS)})
+        for copy in copies:
+            waits = [e for e in of(events, "X", cat="wait", name="wait", pid=copy["pid"])
+                     if e["args"]["operation"] == copy["args"]["operation"]]
+            self.assertGreaterEqual(nanoseconds(copy)[0], nanoseconds(waits[0])[0])  # after the post
+
     def test_an_injected_delay_is_where_it_was(self):
         events, _ = self.traced(harness.JOIN, "--algorithm", "ring", "--count", "3000",
                                 words=("--inject", "delay:rank=2,op=1,ms=200"))

@@ -299,6 +299,26 @@ TEST_CASE("asynchronous calls go on beside calls that are done at once") {
   });
 }
 
+TEST_CASE("a rank copies its own part before the others come") {
+  std::promise<void> copied;
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [&](Communicator& comm) {
+    const std::vector<int> part(1000, comm.rank() + 1);
+    std::vector<int> all(2000);
+    comm.barrier();
+    if (comm.rank() == 1) REQUIRE(copied.get_future().wait_for(std::chrono::seconds{50}) == std::future_status::ready);
+    Work work = comm.async().all_gather(part, all, {.algorithm = "direct"});
+    if (comm.rank() == 0) {
+      const bool has_own = all[0] == 1 && all[999] == 1;
+      copied.set_value();
+      CHECK(has_own);
+    }
+    work.wait();
+    CHECK(all[999] == 1);
+    CHECK(all[1000] == 2);
+    CHECK(all[1999] == 2);
+  });
+}
+
 TEST_CASE("more ranks than a board has room for use links") {
   run_ranks({.ranks = transport::Board::most_ranks + 1, .kind = Kind::inproc}, [](Communicator& comm) {
     const std::vector<int> parts(static_cast<std::size_t>(comm.size()), comm.rank());
