@@ -86,6 +86,7 @@ bool BoardCall::fits(const BoardProgram& program, std::size_t capacity, std::siz
 void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.round = &round;
   phase.awaited = round.awaited;
+  phase.own_copies = round.own_copies;
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
   const Partition& partition = buffers_.input.partition;
@@ -208,7 +209,7 @@ std::size_t BoardCall::make_results(const transport::Board& board, int round) co
   }
   const Phase& phase = phase_of(round);
   std::size_t read = 0;
-  for (const Result& result : std::span{phase.round->results}.subspan(at(phase.round->own_copies))) {
+  for (const Result& result : std::span{phase.round->results}.subspan(at(phase.own_copies))) {
     const Range part = made_in(phase, result, round);
     if (part.size == 0) continue;
     if (result.count > 1) {
@@ -227,7 +228,7 @@ std::size_t BoardCall::make_results(const transport::Board& board, int round) co
 std::size_t BoardCall::copy_own(int round) const noexcept {
   const Phase& phase = phase_of(round);
   std::size_t copied = 0;
-  for (const Result& result : std::span{phase.round->results}.first(at(phase.round->own_copies))) {
+  for (const Result& result : std::span{phase.round->results}.first(at(phase.own_copies))) {
     const Range part = made_in(phase, result, round);
     std::byte* const to = address(result.dst, part.begin);
     const std::byte* const from = address(phase.round->sources[at(result.first)].blocks, part.begin);

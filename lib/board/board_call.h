@@ -75,7 +75,7 @@ class BoardCall {
     return phase.own_size;
   }
   /// Some results of the round are copies of this rank's own input, which need not wait for other ranks.
-  bool copies_own(int round) const { return !is_in_window() && phase_of(round).round->own_copies > 0; }
+  bool copies_own(int round) const { return phase_of(round).own_copies > 0; }
   /// Makes those results, once the contribution is on the board. Returns their bytes, without those that are in place.
   std::size_t copy_own(int round) const noexcept;
   /// Computes the other results of a round that all awaited ranks have begun. Returns how many bytes were read from
@@ -111,6 +111,7 @@ class BoardCall {
     std::size_t unit_bytes = 0;                  ///< size of every unit; 0: they differ
     std::size_t size = 0;                        ///< size of every contribution that is not empty; 0: they differ
     std::size_t own_size = 0;
+    int own_copies = 0;         ///< the first results, which copy this rank's own input
     bool is_one_piece = false;  ///< this rank's contribution, as it is in its buffer
   };
   struct Range {

@@ -52,10 +52,10 @@ BoardCollectives::BoardCollectives(Collectives& collectives, Group& group, trans
       group_(group),
       transport_(transport),
       channel_(channel),
-      recorder_(group.context().recorder.get()),
       limit_(limit),
       capacity_(transport::Board::capacity(group.size())),
-      path_(group.context().copy_policy) {}
+      path_(group.context().copy_policy),
+      trace_(group) {}
 
 bool BoardCollectives::serves(const Prepared& prepared, Collective collective, std::size_t bytes,
                               std::size_t contribution) const {
@@ -76,8 +76,7 @@ void BoardCollectives::start(const Entry& entry) noexcept {
     entry.operation->count_sent(posted_);
     entry.operation->count_received(read_);
     entry.operation->advance(round_);
-    if (recorder_ && entry.call->rounds() == 1) [[unlikely]]
-      record_post(entry);
+    trace_.taken_over(round_of(entry));
   }
   queue_.push(entry);
   if (is_next) progress();
@@ -97,8 +96,7 @@ void BoardCollectives::clear() noexcept {
 void BoardCollectives::begin_inline(const Entry& entry) noexcept {
   has_yielded_ = false;
   posted_ = read_ = 0;
-  if (recorder_) [[unlikely]]
-    times_.round_begun = trace::ticks();
+  trace_.round_begins();
   contribution_ = entry.call->contribution().data();
   post(entry);
 }
@@ -108,12 +106,10 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
   std::optional<compute::FloatEnvironment> environment;
   if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
   while (all_are_here(entry) || wait_for_all(entry)) {
-    if (recorder_) [[unlikely]]
-      times_.here = trace::ticks_after();
+    trace_.others_are_here();
     wake_sleepers();
     read_ += entry.call->take(*board_, round_);
-    if (recorder_ && entry.call->rounds() > 1) [[unlikely]]
-      record_take(entry);
+    trace_.taken(round_of(entry));
     if (++round_ == entry.call->rounds()) {
       round_ = 0;
       return true;
@@ -183,8 +179,7 @@ bool BoardCollectives::find_board(bool with_rooms) noexcept {
 bool BoardCollectives::begin(const Entry& entry) noexcept {
   if (entry.operation && entry.operation->awaits_input()) return false;
   if (!find_board() || !may_begin(entry)) return false;
-  if (recorder_) [[unlikely]]
-    times_.round_begun = trace::ticks();
+  trace_.round_begins();
   if (round_ == 0) {
     std::span<const std::byte> contribution = entry.call->contribution();
     stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
@@ -205,27 +200,17 @@ void BoardCollectives::post(const Entry& entry) noexcept {
                 shows_before ? nullptr : entry.before);
   checked_ = 0;
   looked_for_sleepers_ = false;
-  if (recorder_) [[unlikely]]
-    note_post(entry);
-  if (entry.call->copies_own(round_)) copy_own(entry);
+  trace_.posted(round_of(entry));
+  if (entry.call->copies_own(round_)) {
+    const std::int64_t begin = trace_.now();
+    trace_.copied_own(round_of(entry), begin, entry.call->copy_own(round_));
+  }
   if (!entry.operation) {
     posted_ += bytes;
     return;
   }
   entry.operation->count_sent(bytes);
   entry.operation->advance(round_);
-}
-
-/// After the post, while others' posts are on their way.
-void BoardCollectives::copy_own(const Entry& entry) noexcept {
-  const std::int64_t begin = recorder_ ? trace::ticks() : 0;
-  const std::size_t bytes = entry.call->copy_own(round_);
-  if (!recorder_ || bytes <= trace::tiny) return;
-  trace::Record record = record_of(entry, trace::Kind::copy);
-  record.begin = begin;
-  record.end = trace::ticks();
-  record.bytes = bytes;
-  recorder_->add(record);
 }
 
 /// False: a rank still reads what would be overwritten, or has aborted and never will have read it; or the board has no
@@ -271,8 +256,7 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
 void BoardCollectives::end_round() noexcept {
   const Entry entry = queue_.front();
   const bool last = round_ + 1 >= entry.call->rounds();
-  if (recorder_) [[unlikely]]
-    times_.here = trace::ticks_after();
+  trace_.others_are_here();
   std::span<const std::byte> nothing;
   stuck_ = last && !entry.operation->play_faults(false, nothing);
   if (stuck_) return;
@@ -280,8 +264,7 @@ void BoardCollectives::end_round() noexcept {
     const compute::FloatEnvironment environment;
     entry.operation->count_received(entry.call->take(*board_, round_));
   }
-  if (recorder_) [[unlikely]]
-    record_take(entry);
+  trace_.taken(round_of(entry));
   begun_ = false;
   entry.operation->advance(++round_);
   if (!last) return;
@@ -320,57 +303,6 @@ std::optional<transport::Frame> BoardCollectives::call_after(int peer, std::uint
     if (oldest && transport::is_before(static_cast<std::uint32_t>(number), *oldest)) return board_->call(peer, round);
   }
   return std::nullopt;
-}
-
-// ---- The trace -------------------------------------------------------------------------------------------------
-
-trace::Record BoardCollectives::record_of(const Entry& entry, trace::Kind kind) const noexcept {
-  const transport::Frame frame = transport::frame_of(*entry.words);
-  return {.operation = frame.operation,
-          .step = static_cast<std::uint32_t>(round_),
-          .group = group_.trace_index(),
-          .kind = kind,
-          .collective = frame.collective,
-          .type = frame.data_type,
-          .op = frame.op};
-}
-
-/// A short inline call has a single record, which its caller writes.
-void BoardCollectives::note_post(const Entry& entry) noexcept {
-  if (round_ == 0) times_.begun = times_.round_begun;
-  const bool is_inline = !entry.operation && entry.call->rounds() == 1;
-  times_.posted = is_inline && entry.call->part_bytes() <= trace::tiny ? 0 : trace::ticks();
-  if (!is_inline) record_post(entry);
-}
-
-void BoardCollectives::record_post(const Entry& entry) noexcept {
-  if (times_.posted == 0) times_.posted = times_.round_begun + 1;
-  trace::Record record = record_of(entry, trace::Kind::post);
-  record.begin = times_.round_begun;
-  record.end = times_.posted;
-  record.bytes = entry.call->size_of_round(round_);
-  recorder_->add(record);
-  record.kind = trace::Kind::board_send;
-  for (int peer = 0; peer < group_.size(); ++peer) {
-    if (peer == group_.rank() || !entry.call->is_read_by(peer, round_)) continue;
-    record.peer = group_.global_rank(peer);
-    record.bytes = entry.call->bytes_to(peer, round_);
-    recorder_->add(record);
-  }
-}
-
-void BoardCollectives::record_take(const Entry& entry) noexcept {
-  trace::Record record = record_of(entry, trace::Kind::take);
-  record.begin = times_.posted;
-  record.middle = times_.here;
-  record.end = trace::ticks_after();
-  recorder_->add(record);
-  record.kind = trace::Kind::board_receive;
-  for (const int peer : entry.call->awaited(round_)) {
-    record.peer = group_.global_rank(peer);
-    record.bytes = entry.call->bytes_from(peer, round_);
-    recorder_->add(record);
-  }
 }
 
 // ---- Sleeping --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/board/board_call.h"
+#include "lib/board/board_trace.h"
 #include "lib/collective/operation.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/fifo.h"
@@ -60,15 +61,7 @@ class BoardCollectives final : public Pollable {
   /// Bytes posted, and read from others, since begin_inline().
   std::size_t moved() const { return posted_ + read_; }
 
-  /// For a trace, in ticks: when the latest call began, when its round began, when the contribution was on the board,
-  /// and when all had come. `posted` is 0 for a post that takes hardly longer than a look at the clock.
-  struct Times {
-    std::int64_t begun = 0;
-    std::int64_t round_begun = 0;
-    std::int64_t posted = 0;
-    std::int64_t here = 0;
-  };
-  const Times& times() const { return times_; }
+  const BoardTrace::Times& times() const { return trace_.times(); }
 
   // ---- For errors
   /// Whether the operation waits for `peer`.
@@ -89,7 +82,6 @@ class BoardCollectives final : public Pollable {
   bool find_board(bool with_rooms = false) noexcept;
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
-  void copy_own(const Entry& entry) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {
     return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));
@@ -102,16 +94,14 @@ class BoardCollectives final : public Pollable {
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;
   void wake_sleepers() noexcept;
-  trace::Record record_of(const Entry& entry, trace::Kind kind) const noexcept;
-  void note_post(const Entry& entry) noexcept;
-  void record_post(const Entry& entry) noexcept;
-  void record_take(const Entry& entry) noexcept;
+  BoardTrace::Round round_of(const Entry& entry) const noexcept {
+    return {*entry.call, *entry.words, round_, entry.operation == nullptr};
+  }
 
   Collectives& collectives_;
   Group& group_;
   transport::Transport& transport_;
   transport::Channel channel_;
-  trace::Recorder* const recorder_;  ///< null: no trace is recorded
   std::size_t limit_;
   std::size_t capacity_;               ///< of the board
   transport::StoreChoice path_;        ///< how contributions are copied to the board
@@ -127,7 +117,7 @@ class BoardCollectives final : public Pollable {
   std::size_t checked_ = 0;                  ///< awaited ranks that are known to have begun the round
   std::size_t posted_ = 0;                   ///< bytes, since begin_inline()
   std::size_t read_ = 0;                     ///< bytes, since begin_inline()
-  Times times_;
+  BoardTrace trace_;
 };
 
 }  // namespace tutti::detail

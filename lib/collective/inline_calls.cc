@@ -127,7 +127,7 @@ Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& fligh
 
 /// Records a call for the trace. The rounds of a call of several rounds have been recorded separately.
 void InlineCalls::record(const PreparedCall& call, const transport::Frame& frame) noexcept {
-  const BoardCollectives::Times& times = board_.times();
+  const BoardTrace::Times& times = board_.times();
   const bool short_call = call.board.rounds() == 1;
   trace::Recorder& recorder = *group_.context().recorder;
   recorder.add({.begin = times.begun,
