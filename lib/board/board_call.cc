@@ -45,6 +45,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   if (location.given()) {
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
+    call.phases_[0].exchanges = true;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
     call.most_ahead_ = call.size_of_round(0);
     call.may_run_inline_ = call.part_bytes_ <= most_inline;
@@ -87,6 +88,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.round = &round;
   phase.awaited = round.awaited;
   phase.own_copies = round.own_copies;
+  phase.exchanges = !round.awaited.empty() && !round.readings.empty();
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
   const Partition& partition = buffers_.input.partition;

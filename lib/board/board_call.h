@@ -50,6 +50,8 @@ class BoardCall {
   std::size_t most_ahead() const { return most_ahead_; }
   /// The ranks whose posts the round reads.
   std::span<const int> awaited(int round) const { return phase_of(round).awaited; }
+  /// This rank reads posts of the round, and others read its own.
+  bool exchanges(int round) const { return phase_of(round).exchanges; }
   bool is_in_window() const { return window_.given(); }
   /// In some round a rank contributes more than fits into a post.
   bool uses_rooms() const { return uses_rooms_; }
@@ -113,6 +115,7 @@ class BoardCall {
     std::size_t own_size = 0;
     int own_copies = 0;         ///< the first results, which copy this rank's own input
     bool is_one_piece = false;  ///< this rank's contribution, as it is in its buffer
+    bool exchanges = false;
   };
   struct Range {
     std::size_t begin = 0;

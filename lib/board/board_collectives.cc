@@ -19,6 +19,10 @@ namespace {
 
 /// After that many rounds other operations get their turn.
 constexpr int rounds_per_pass = 16;
+/// Ranks that exchange posts write them at about the same time. One that looks for the other's post at once takes its
+/// cache line away from the core that is about to write it, which then has to get it back (all_reduce of 4 B by two
+/// cores of a Xeon: 0.30 to 0.43 us, and 0.24 if both wait a moment).
+constexpr int pauses_before_looking = 5;
 /// A rank that waits looks that many times before its looks have pauses in between, for about 0.3 us.
 constexpr int looks_without_pause = 64;
 /// Where ranks share cores, a sleeping rank that is woken too early finds that others have not come, and sleeps again.
@@ -102,6 +106,7 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 }
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
+  pause_before_looking(*entry.call);
   board_->fetch_next(entry.call->size_of_round(round_));
   std::optional<compute::FloatEnvironment> environment;
   if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
@@ -115,8 +120,15 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
       return true;
     }
     begin(entry);  // it always succeeds: see BoardCall::may_run_inline()
+    pause_before_looking(*entry.call);
   }
   return false;
+}
+
+/// Lets the others' posts come before this rank looks for them.
+void BoardCollectives::pause_before_looking(const BoardCall& call) noexcept {
+  const bool come_now = call.exchanges(round_) && !group_.context().oversubscribed;
+  for (int pauses = come_now ? pauses_before_looking : 0; pauses > 0; --pauses) pause_shortly();
 }
 
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.
