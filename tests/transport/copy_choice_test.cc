@@ -123,9 +123,21 @@ TEST_CASE("where ends share cores with others, a few single copies that are not 
     traffic.lent = microseconds{40};
     CHECK(traffic.come(turn) == turn - trial.tries);
   }
-  Traffic alone;
-  alone.copied = microseconds{60};
-  CHECK(alone.come(turn + usual.first) == usual.tries);
+}
+
+TEST_CASE("a few single copies that are a tenth slower end the trial") {
+  for (const std::size_t bytes : {mebibyte, 16 * mebibyte}) {
+    Traffic traffic;
+    traffic.bytes = bytes;
+    const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes), false);
+    traffic.copied = microseconds{100};
+    traffic.lent = microseconds{111};
+    CHECK(traffic.come(turn + trial.first) == trial.hopeful);
+    traffic.lent = microseconds{109};
+    CHECK(traffic.come(turn) == trial.tries);
+    traffic.lent = microseconds{90};
+    CHECK(traffic.come(turn) == turn - trial.tries);
+  }
 }
 
 TEST_CASE("where ends share cores with others, a sender times its copies while slots are tried") {
@@ -192,6 +204,7 @@ TEST_CASE("it can be decided for good") {
   Traffic traffic;
   traffic.choice = CopyChoice{SingleCopy::always};
   CHECK(traffic.come(turn + 1) == turn + 1);
+  CHECK_FALSE(traffic.choice.is_trying(mebibyte, false));
   traffic.choice.summed(mebibyte);
   CHECK(traffic.come(1) == 1);
   traffic.choice.give_up();

@@ -31,7 +31,7 @@ CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared) : mode_(mode), co
 bool CopyChoice::is_trying(std::uint64_t bytes, bool single) const noexcept {
   const std::size_t index = class_of(bytes);
   const Class& one = classes_[index];
-  return one.come >= 0 && (single ? one.single : one.copied) < trial_of(index).tries;
+  return mode_ == SingleCopy::measured && one.come >= 0 && (single ? one.single : one.copied) < trial_of(index).tries;
 }
 
 void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept {
@@ -56,11 +56,11 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
   choose();
 }
 
-/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Where cores are shared,
-/// single copy also ends when no try of it has been clearly faster.
+/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Single copy also ends
+/// when its first tries leave no hope.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   const auto copied = most_of(one.copied_took, trial);
-  if (cores_are_shared_ && is_hopeless(one, trial, copied)) {
+  if (is_hopeless(one, trial, copied)) {
     one.single = trial.tries;
     one.single_is_faster = false;
   } else if (one.single < trial.tries) {
@@ -73,11 +73,12 @@ void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   one.is_decided = true;
 }
 
-/// No single copy has been clearly faster.
+/// No single copy has been clearly faster where cores are shared, or else all have been a tenth slower.
 bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
   if (one.single < trial.hopeful) return false;
   const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);
-  return !is_clearly_faster(fastest * (trial.tries - trial.ignored), copied, trial);
+  const auto all = fastest * (trial.tries - trial.ignored);
+  return cores_are_shared_ ? !is_clearly_faster(all, copied, trial) : all * 10 > copied * 11;
 }
 
 void CopyChoice::give_up() noexcept {

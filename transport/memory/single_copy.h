@@ -20,17 +20,18 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// beat one copy by the kernel. If moving a cache line is expensive, or if both sides send and so have two copies each
 /// to do, single copy wins (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 by single copy,
 /// on a Xeon 201 and 66). So some messages of each size are tried both ways now and then, and the total times are
-/// compared without the slowest few, which waited for something else. Messages that are reduced on arrival never use
-/// single copy: read piece by piece from slots, the data are still in a cache (with single copy a reduce took 1.3 to 2
-/// times as long on the Xeon).
+/// compared without the slowest few, which waited for something else. The trial ends early while all single copies have
+/// been a tenth slower (gather of 64 MiB among 2 ranks on the Xeon: 9.7 ms with all tries, 6.2 with one). Messages that
+/// are reduced on arrival never use single copy: read piece by piece from slots, the data are still in a cache (with
+/// single copy a reduce took 1.3 to 2 times as long on the Xeon).
 ///
 /// Where ranks share cores, a message waits for other ranks most of the time, so only the processor time of the copies
 /// is compared. Through slots that is the time of both ends: a sender times its copies while the receiver tries slots.
 /// Only where several messages converge on a receiver that sends none, its senders copy side by side, and what the
 /// receiver copies alone is what takes time. A single copy must be clearly faster, since its sender cannot go on before
-/// its receiver has had the core. The trial ends while none has been (all_to_all of 16 MiB among 8 ranks on 2 cores:
-/// 8.7 ms with all tries, 5.9 with one). Messages below 2 MiB are tried four times first, since the data of the first
-/// two are in no near cache.
+/// its receiver has had the core. There the trial ends early while none has been (all_to_all of 16 MiB among 8 ranks on
+/// 2 cores: 8.7 ms with all tries, 5.9 with one). Messages below 2 MiB are tried four times first, since the data of
+/// the first two are in no near cache.
 ///
 /// Threading: one thread at a time.
 class CopyChoice {
@@ -72,7 +73,7 @@ class CopyChoice {
     int first;    ///< messages through slots before the first try, since the first use of a slot takes page faults
     int tries;    ///< of each way
     int ignored;  ///< the slowest tries of each way
-    int hopeful;  ///< where cores are shared: single copies after which the trial ends if none has been clearly faster
+    int hopeful;  ///< single copies after which the trial ends if they leave no hope
   };
   static constexpr int most_tries = 8;
   /// Long messages are few, and each of them uses all slots. Times of copies alone differ little, so that fewer of them
