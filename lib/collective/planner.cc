@@ -63,8 +63,8 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
     if (verb != Verb::copy && verb != Verb::reduce) ++prepared->waits_for[step];
     if (prepared->waits_for[step] == 0) prepared->first.push_back(step);
   }
-  const auto count = [&plan](Verb verb) { return std::ranges::count(plan.steps, verb, &Step::verb); };
-  prepared->only_receives = count(Verb::send) == 0 && count(Verb::recv) > 1;
+  const auto sends = std::ranges::count(plan.lanes, algorithms::Direction::out, &algorithms::Lane::direction);
+  prepared->only_receives = sends == 0 && plan.lanes.size() > 1;
   return prepared;
 }
 

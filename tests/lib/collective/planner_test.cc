@@ -68,6 +68,17 @@ TEST_CASE("a plan is built once and serves every size") {
   CHECK(&small != &cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring*2", .bytes = 4}));
 }
 
+TEST_CASE("messages converge on a rank that several others send to, and that sends none") {
+  Planner cache = planner("");  // of rank 1
+  const auto converge = [&cache](Collective collective, std::string_view algorithm, int root) {
+    return cache.prepare({.collective = collective, .algorithm = algorithm, .bytes = 4, .root = root}).only_receives;
+  };
+  CHECK(converge(Collective::gather, "direct", 1));
+  CHECK_FALSE(converge(Collective::gather, "direct", 0));
+  CHECK_FALSE(converge(Collective::broadcast, "chain*4", 2));  // the end of the chain: four messages of one rank
+  CHECK_FALSE(converge(Collective::all_to_all, "pairwise", 0));
+}
+
 /// With somebody's own plan for four ranks and root 2.
 Planner with_plan(Collective collective, int ranks = 4, bool deterministic = false) {
   auto given = std::make_shared<algorithms::GivenPlans>();
