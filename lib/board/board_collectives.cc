@@ -23,6 +23,8 @@ constexpr int rounds_per_pass = 16;
 /// cache line away from the core that is about to write it, which then has to get it back (all_reduce of 4 B by two
 /// cores of a Xeon: 0.30 to 0.43 us, and 0.24 if both wait a moment).
 constexpr int pauses_before_looking = 5;
+/// A rank that only posts prefetches up to that much for its next post in any case, and more if all others wait for it.
+constexpr std::size_t most_fetched_ahead = 8 * 1024;
 /// A rank that waits looks that many times before its looks have pauses in between, for about 0.3 us.
 constexpr int looks_without_pause = 64;
 /// Where ranks share cores, a sleeping rank that is woken too early finds that others have not come, and sleeps again.
@@ -115,10 +117,12 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
     wake_sleepers();
     read_ += entry.call->take(*board_, round_);
     trace_.taken(round_of(entry));
-    if (++round_ == entry.call->rounds()) {
+    if (round_ + 1 == entry.call->rounds()) {
+      fetch_ahead(*entry.call);
       round_ = 0;
       return true;
     }
+    ++round_;
     begin(entry);  // it always succeeds: see BoardCall::may_run_inline()
     pause_before_looking(*entry.call);
   }
@@ -129,6 +133,17 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
 void BoardCollectives::pause_before_looking(const BoardCall& call) noexcept {
   const bool come_now = call.exchanges(round_) && !group_.context().oversubscribed;
   for (int pauses = come_now ? pauses_before_looking : 0; pauses > 0; --pauses) pause_shortly();
+}
+
+/// A rank that only posts, such as the root of a broadcast, next writes lines that readers of earlier posts hold. It
+/// prefetches them before it returns, rather than wait for them in the next call. That also moves its post from the
+/// nearest cache to the next one, where readers on other cores get it faster (2 cores of a Xeon, reduce of 32 KiB: 5.2
+/// us without, 3.3 with). Readers that are late would only be disturbed.
+void BoardCollectives::fetch_ahead(const BoardCall& call) noexcept {
+  if (!call.awaited(round_).empty() || group_.context().oversubscribed) return;
+  const std::size_t size = call.size_of_round(round_);
+  if (size > transport::Board::most_in_flight && (size <= most_fetched_ahead || board_->all_are_here()))
+    board_->fetch_next(size, capacity_);
 }
 
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.

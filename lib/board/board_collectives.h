@@ -83,6 +83,7 @@ class BoardCollectives final : public Pollable {
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
   void pause_before_looking(const BoardCall& call) noexcept;
+  void fetch_ahead(const BoardCall& call) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {
     return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));
