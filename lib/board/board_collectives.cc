@@ -23,8 +23,13 @@ constexpr int rounds_per_pass = 16;
 /// cache line away from the core that is about to write it, which then has to get it back (all_reduce of 4 B by two
 /// cores of a Xeon: 0.30 to 0.43 us, and 0.24 if both wait a moment).
 constexpr int pauses_before_looking = 5;
-/// A rank that only posts prefetches up to that much for its next post in any case, and more if all others wait for it.
+/// Bytes of the longest next post for which a rank prefetches, while it waits or, if it only posts, before it returns.
+/// The fetched lines push the latest post from the nearest cache of this core to the next one, from where other cores
+/// get it faster (all_reduce of 16 KiB by two cores of a Xeon: 2.50 us if only 2 KiB are fetched, 2.02 with 16). Where
+/// ranks share cores, more than the lines that can be in flight at once would keep them waiting.
+constexpr std::size_t most_fetched_in_exchange = 16 * 1024;
 constexpr std::size_t most_fetched_ahead = 8 * 1024;
+constexpr std::size_t most_fetched_on_shared_core = 2 * 1024;
 /// A rank that waits looks that many times before its looks have pauses in between, for about 0.3 us.
 constexpr int looks_without_pause = 64;
 /// Where ranks share cores, a sleeping rank that is woken too early finds that others have not come, and sleeps again.
@@ -109,7 +114,7 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
   pause_before_looking(*entry.call);
-  board_->fetch_next(entry.call->size_of_round(round_));
+  fetch_while_waiting(*entry.call);
   std::optional<compute::FloatEnvironment> environment;
   if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
   while (all_are_here(entry) || wait_for_all(entry)) {
@@ -135,15 +140,23 @@ void BoardCollectives::pause_before_looking(const BoardCall& call) noexcept {
   for (int pauses = come_now ? pauses_before_looking : 0; pauses > 0; --pauses) pause_shortly();
 }
 
-/// A rank that only posts, such as the root of a broadcast, next writes lines that readers of earlier posts hold. It
-/// prefetches them before it returns, rather than wait for them in the next call. That also moves its post from the
-/// nearest cache to the next one, where readers on other cores get it faster (2 cores of a Xeon, reduce of 32 KiB: 5.2
-/// us without, 3.3 with). Readers that are late would only be disturbed.
-void BoardCollectives::fetch_ahead(const BoardCall& call) noexcept {
-  if (!call.awaited(round_).empty() || group_.context().oversubscribed) return;
+void BoardCollectives::fetch_while_waiting(const BoardCall& call) noexcept {
   const std::size_t size = call.size_of_round(round_);
-  if (size > transport::Board::most_in_flight && (size <= most_fetched_ahead || board_->all_are_here()))
-    board_->fetch_next(size, capacity_);
+  const bool cores_are_shared = group_.context().oversubscribed;
+  if (size <= (cores_are_shared ? most_fetched_on_shared_core : most_fetched_in_exchange) && !only_posts(call))
+    board_->fetch_next(size);
+}
+
+/// A rank that only posts, such as the root of a broadcast, next writes lines that readers of earlier posts hold. It
+/// prefetches them before it returns, rather than wait for them in the next call (2 cores of a Xeon, reduce of 32 KiB:
+/// 5.2 us without, 3.3 with). Readers that are late would be disturbed by a long prefetch.
+void BoardCollectives::fetch_ahead(const BoardCall& call) noexcept {
+  if (!only_posts(call)) return;
+  const std::size_t size = call.size_of_round(round_);
+  const bool cores_are_shared = group_.context().oversubscribed;
+  if (size <= (cores_are_shared ? most_fetched_on_shared_core : most_fetched_ahead) ||
+      (!cores_are_shared && board_->all_are_here()))
+    board_->fetch_next(size);
 }
 
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.

@@ -83,6 +83,8 @@ class BoardCollectives final : public Pollable {
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
   void pause_before_looking(const BoardCall& call) noexcept;
+  bool only_posts(const BoardCall& call) const noexcept { return call.awaited(round_).empty(); }
+  void fetch_while_waiting(const BoardCall& call) noexcept;
   void fetch_ahead(const BoardCall& call) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {

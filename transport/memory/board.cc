@@ -104,9 +104,8 @@ void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t ol
 #if defined(__x86_64__)
 __attribute__((target("prfchw")))
 #endif
-void Board::fetch_next(std::size_t size, std::size_t most) const noexcept {
+void Board::fetch_next(std::size_t size) const noexcept {
   constexpr std::size_t line = 64;
-  if (size > most) return;
   const Post& next = post(rank_, round_ + 1);
   __builtin_prefetch(&next, 1);
   __builtin_prefetch(&next.call, 1);

@@ -86,11 +86,8 @@ class Board {
              const CallWords* before) noexcept;
   /// Prefetches the cache lines that the next round will write if it also contributes `size` bytes. The readers still
   /// hold these lines, so the write would otherwise wait for them (two ranks back to back, all_reduce of 4 B and of 256
-  /// B: 144 -> 129 and 189 -> 164 ns). Does nothing if `size` exceeds `most`. Call it while waiting for the other
-  /// ranks.
-  void fetch_next(std::size_t size, std::size_t most = most_in_flight) const noexcept;
-  /// Bytes of the most lines that a core can have in flight at once.
-  static constexpr std::size_t most_in_flight = 2048;
+  /// B: 144 -> 129 and 189 -> 164 ns). Call it while waiting for the other ranks.
+  void fetch_next(std::size_t size) const noexcept;
   /// `rank` has begun this rank's round. Its contribution can be read until this rank begins the next round.
   bool is_here(int rank) const noexcept { return posts_now_[rank].round.load(std::memory_order_acquire) == round_; }
   /// All ranks have begun this rank's round.
