@@ -21,17 +21,21 @@ namespace {
 constexpr int rounds_per_pass = 16;
 /// Ranks that exchange posts write them at about the same time. One that looks for the other's post at once takes its
 /// cache line away from the core that is about to write it, which then has to get it back (all_reduce of 4 B by two
-/// cores of a Xeon: 0.30 to 0.43 us, and 0.24 if both wait a moment).
+/// far cores of a Xeon: 0.30 to 0.43 us, and 0.24 if both wait a moment).
 constexpr int pauses_before_looking = 5;
-/// Bytes of the longest next post for which a rank prefetches, while it waits or, if it only posts, before it returns.
-/// The fetched lines push the latest post from the nearest cache of this core to the next one, from where other cores
-/// get it faster (all_reduce of 16 KiB by two cores of a Xeon: 2.50 us if only 2 KiB are fetched, 2.02 with 16). Where
-/// ranks share cores, more than the lines that can be in flight at once would keep them waiting.
-constexpr std::size_t most_fetched_in_exchange = 16 * 1024;
-constexpr std::size_t most_fetched_ahead = 8 * 1024;
+/// The longest next post whose lines a rank fetches while it waits. They push the latest post from the nearest cache of
+/// this core to the next one, from where other cores get it faster (all_reduce of 16 KiB by two cores of a Xeon: 2.50
+/// us if only 2 KiB are fetched, 2.02 with 16). Longer ones take more time than they save.
+constexpr std::size_t most_fetched_while_waiting = 16 * 1024;
+/// The same where ranks share cores: the lines that can be in flight at once, without keeping others from the core.
 constexpr std::size_t most_fetched_on_shared_core = 2 * 1024;
+/// A rank that does not wait fetches more than that only while the others keep up, since it would slow down their
+/// reading.
+constexpr std::size_t most_fetched_ahead = 8 * 1024;
 /// A rank that waits looks that many times before its looks have pauses in between, for about 0.3 us.
 constexpr int looks_without_pause = 64;
+/// Bytes of its own part that a rank copies at most before it wakes those that sleep.
+constexpr std::size_t longest_before_waking = 4 * 1024;
 /// Where ranks share cores, a sleeping rank that is woken too early finds that others have not come, and sleeps again.
 constexpr int tries_before_waking = 32;
 
@@ -113,8 +117,7 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 }
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
-  pause_before_looking(*entry.call);
-  fetch_while_waiting(*entry.call);
+  get_ready_to_wait(*entry.call);
   std::optional<compute::FloatEnvironment> environment;
   if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
   while (all_are_here(entry) || wait_for_all(entry)) {
@@ -123,40 +126,35 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
     read_ += entry.call->take(*board_, round_);
     trace_.taken(round_of(entry));
     if (round_ + 1 == entry.call->rounds()) {
-      fetch_ahead(*entry.call);
+      if (!waits_in_round(*entry.call)) fetch_next_post(*entry.call);
       round_ = 0;
       return true;
     }
     ++round_;
     begin(entry);  // it always succeeds: see BoardCall::may_run_inline()
-    pause_before_looking(*entry.call);
+    get_ready_to_wait(*entry.call);
   }
   return false;
 }
 
 /// Lets the others' posts come before this rank looks for them.
-void BoardCollectives::pause_before_looking(const BoardCall& call) noexcept {
+void BoardCollectives::get_ready_to_wait(const BoardCall& call) noexcept {
   const bool come_now = call.exchanges(round_) && !group_.context().oversubscribed;
   for (int pauses = come_now ? pauses_before_looking : 0; pauses > 0; --pauses) pause_shortly();
+  if (waits_in_round(call)) fetch_next_post(call);
 }
 
-void BoardCollectives::fetch_while_waiting(const BoardCall& call) noexcept {
-  const std::size_t size = call.size_of_round(round_);
-  const bool cores_are_shared = group_.context().oversubscribed;
-  if (size <= (cores_are_shared ? most_fetched_on_shared_core : most_fetched_in_exchange) && !only_posts(call))
-    board_->fetch_next(size);
-}
-
-/// A rank that only posts, such as the root of a broadcast, next writes lines that readers of earlier posts hold. It
-/// prefetches them before it returns, rather than wait for them in the next call (2 cores of a Xeon, reduce of 32 KiB:
-/// 5.2 us without, 3.3 with). Readers that are late would be disturbed by a long prefetch.
-void BoardCollectives::fetch_ahead(const BoardCall& call) noexcept {
-  if (!only_posts(call)) return;
-  const std::size_t size = call.size_of_round(round_);
-  const bool cores_are_shared = group_.context().oversubscribed;
-  if (size <= (cores_are_shared ? most_fetched_on_shared_core : most_fetched_ahead) ||
-      (!cores_are_shared && board_->all_are_here()))
-    board_->fetch_next(size);
+/// Prefetches what this rank writes next, in this call or in another one like it. Readers of earlier posts hold those
+/// lines. A rank whose call ends with a post, such as the root of a broadcast, does so before it returns, rather than
+/// wait for the lines in its next call (2 cores of a Xeon, reduce of 32 KiB: 5.2 us without, 3.3 with).
+void BoardCollectives::fetch_next_post(const BoardCall& call) noexcept {
+  const std::size_t most = group_.context().oversubscribed ? most_fetched_on_shared_core
+                           : waits_in_round(call)          ? most_fetched_while_waiting
+                                                           : capacity_;
+  const std::size_t size = call.size_of_round(round_ + 1 < call.rounds() ? round_ + 1 : 0);
+  const int neighbour = (group_.rank() + 1) % group_.size();
+  if (size > most || (!waits_in_round(call) && size > most_fetched_ahead && !board_->is_here(neighbour))) return;
+  board_->fetch_next(size);
 }
 
 /// Waits a moment until all awaited ranks have begun the round. False: they have not.
@@ -242,6 +240,7 @@ void BoardCollectives::post(const Entry& entry) noexcept {
   looked_for_sleepers_ = false;
   trace_.posted(round_of(entry));
   if (entry.call->copies_own(round_)) {
+    if (entry.call->part_bytes() > longest_before_waking) wake_sleepers();
     const std::int64_t begin = trace_.now();
     trace_.copied_own(round_of(entry), begin, entry.call->copy_own(round_));
   }

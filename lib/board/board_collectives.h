@@ -82,10 +82,9 @@ class BoardCollectives final : public Pollable {
   bool find_board(bool with_rooms = false) noexcept;
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
-  void pause_before_looking(const BoardCall& call) noexcept;
-  bool only_posts(const BoardCall& call) const noexcept { return call.awaited(round_).empty(); }
-  void fetch_while_waiting(const BoardCall& call) noexcept;
-  void fetch_ahead(const BoardCall& call) noexcept;
+  bool waits_in_round(const BoardCall& call) const noexcept { return !call.awaited(round_).empty(); }
+  void get_ready_to_wait(const BoardCall& call) noexcept;
+  void fetch_next_post(const BoardCall& call) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept {
     return board_->may_begin(call.most_ahead(), static_cast<std::uint64_t>(call.rounds_ahead()));

@@ -106,10 +106,11 @@ __attribute__((target("prfchw")))
 #endif
 void Board::fetch_next(std::size_t size) const noexcept {
   constexpr std::size_t line = 64;
+  if (!is_known_to_be_free(size, 1)) return;
   const Post& next = post(rank_, round_ + 1);
   __builtin_prefetch(&next, 1);
   __builtin_prefetch(&next.call, 1);
-  if (size <= post_bytes) return;
+  if (size <= post_bytes || !has_rooms()) return;
   const std::byte* const begin = area(rank_, round_ + 1, size);
   for (std::size_t at = 0; at < size; at += line) __builtin_prefetch(begin + at, 1);
 }

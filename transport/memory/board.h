@@ -73,7 +73,7 @@ class Board {
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
   /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, std::uint64_t rounds = 1) noexcept {
-    return all_begun_ + depth(size) > round_ + rounds || all_have_read(size, rounds);
+    return is_known_to_be_free(size, rounds) || all_have_read(size, rounds);
   }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
   std::byte* room(std::size_t size) const noexcept {
@@ -84,18 +84,12 @@ class Board {
   /// null if its previous post shows that.
   void begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
              const CallWords* before) noexcept;
-  /// Prefetches the cache lines that the next round will write if it also contributes `size` bytes. The readers still
-  /// hold these lines, so the write would otherwise wait for them (two ranks back to back, all_reduce of 4 B and of 256
-  /// B: 144 -> 129 and 189 -> 164 ns). Call it while waiting for the other ranks.
+  /// Prefetches the cache lines that the next round will write if it contributes `size` bytes, unless a rank may still
+  /// read there. The readers hold these lines, so the write would otherwise wait for them (two ranks back to back,
+  /// all_reduce of 4 B and of 256 B: 144 -> 129 and 189 -> 164 ns).
   void fetch_next(std::size_t size) const noexcept;
   /// `rank` has begun this rank's round. Its contribution can be read until this rank begins the next round.
   bool is_here(int rank) const noexcept { return posts_now_[rank].round.load(std::memory_order_acquire) == round_; }
-  /// All ranks have begun this rank's round.
-  bool all_are_here() const noexcept {
-    int rank = 0;
-    while (rank < ranks_ && is_here(rank)) ++rank;
-    return rank == ranks_;
-  }
   std::uint64_t history(int rank) const noexcept { return posts_now_[rank].history; }
   /// `rank` has begun the round after this rank's, with a history other than `history`.
   bool differs_in_next(int rank, std::uint64_t history) const noexcept {
@@ -165,6 +159,9 @@ class Board {
 
   std::uint64_t depth(std::size_t size) const noexcept {
     return size > std::max(post_bytes, small_area_bytes_) ? large_area_depth_ : board_depth;
+  }
+  bool is_known_to_be_free(std::size_t size, std::uint64_t rounds) const noexcept {
+    return all_begun_ + depth(size) > round_ + rounds;
   }
   bool all_have_read(std::size_t size, std::uint64_t rounds) noexcept;
   template <class Look>
