@@ -40,7 +40,7 @@ constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(me
 TEST_CASE("the first messages come through slots, then both ways are tried, and the quicker one is kept") {
   for (const bool lent_is_quicker : {true, false}) {
     Traffic traffic;
-    (lent_is_quicker ? traffic.lent : traffic.copied) = microseconds{50};
+    (lent_is_quicker ? traffic.lent : traffic.copied) = microseconds{95};
     CHECK(traffic.come(usual.first) == 0);
     CHECK(traffic.come(usual.tries) == 0);
     CHECK(traffic.come(usual.tries) == usual.tries);
@@ -138,6 +138,20 @@ TEST_CASE("a few single copies that are a tenth slower end the trial") {
     traffic.lent = microseconds{90};
     CHECK(traffic.come(turn) == turn - trial.tries);
   }
+}
+
+TEST_CASE("a single copy that waited for something else does not end what is ahead") {
+  Traffic traffic;
+  traffic.bytes = 16 * mebibyte;
+  const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(traffic.bytes), false);
+  traffic.lent = microseconds{80};
+  traffic.come(turn + trial.first);
+  REQUIRE(traffic.lends() == false);  // the next turn begins with slots
+  traffic.come(trial.tries);
+  traffic.lent = microseconds{500};
+  traffic.come(1);
+  traffic.lent = microseconds{80};
+  CHECK(traffic.come(turn - trial.tries - 1) == turn - trial.tries - 1);
 }
 
 TEST_CASE("where ends share cores with others, a sender times its copies while slots are tried") {

@@ -73,12 +73,14 @@ void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
   one.is_decided = true;
 }
 
-/// No single copy has been clearly faster where cores are shared, or else all have been a tenth slower.
+/// Where cores are shared: no single copy has been clearly faster. Else all have been a tenth slower, and single copy
+/// is not the way that is ahead, which one message that waited for something else must not change.
 bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept {
   if (one.single < trial.hopeful) return false;
   const auto fastest = *std::min_element(one.single_took.begin(), one.single_took.begin() + one.single);
   const auto all = fastest * (trial.tries - trial.ignored);
-  return cores_are_shared_ ? !is_clearly_faster(all, copied, trial) : all * 10 > copied * 11;
+  if (cores_are_shared_) return !is_clearly_faster(all, copied, trial);
+  return !one.single_is_faster && all * 10 > copied * 11;
 }
 
 void CopyChoice::give_up() noexcept {

@@ -80,7 +80,7 @@ class CopyChoice {
   /// tell the faster way, and all ranks that share cores pay for trying the slower one.
   static constexpr Trial trial_of(std::size_t index, bool cores_are_shared) {
     const std::size_t is_long = std::size_t{cores_are_shared ? 2U : 4U} << 20;
-    return index < class_of(is_long) ? Trial{8, most_tries, 2, 4} : Trial{1, 3, 1, 1};
+    return index < class_of(is_long) ? Trial{8, most_tries, 2, 4} : Trial{1, 3, 1, cores_are_shared ? 1 : 2};
   }
   static constexpr int tried_every = 512;
   /// Messages that use slots after one that was reduced.
