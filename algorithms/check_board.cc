@@ -51,13 +51,18 @@ class Layout {
     problems_.push_back("rank " + std::to_string(rank) + ", round " + std::to_string(k) + ": " + text);
   }
 
+  static bool is_own_copy(std::size_t rank, const Round& round, const BoardProgram::Result& result) {
+    const Source& source = round.sources[at(result.first)];
+    return result.count == 1 && at(source.rank) == rank && source.blocks.buffer == Buffer::input;
+  }
+
   void look_at(std::size_t rank, std::size_t k) {
     const Round& round = programs_[rank].rounds[k];
     if (round.contributions != programs_[0].rounds[k].contributions)
       problem(rank, k, "takes contributions for others than rank 0 does");
-    for (const BoardProgram::Result& result : std::span{round.results}.first(at(round.own_copies)))
-      if (result.count != 1 || at(round.sources[at(result.first)].rank) != rank)
-        problem(rank, k, "takes results for copies of its own data");
+    for (int i = 0; i < round.own_copies; ++i)
+      if (std::cmp_greater_equal(i, round.results.size()) || !is_own_copy(rank, round, round.results[at(i)]))
+        return problem(rank, k, "takes results for copies of its own input");
     for (const BoardProgram::Result& result : round.results)
       for (int i = 0; i < result.count; ++i) {
         const Source& source = round.sources[at(result.first + i)];

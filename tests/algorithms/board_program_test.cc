@@ -251,8 +251,10 @@ TEST_CASE("the proof finds what is wrong with a program for a board") {
          --all[1].rounds[0].results[0].count;
        }},
       {all_gather, "direct", "which it does not wait for", [](auto& all) { all[1].rounds[0].awaited = {0}; }},
-      {all_gather, "direct", "takes results for copies of its own data",
+      {all_gather, "direct", "takes results for copies of its own input",
        [](auto& all) { all[1].rounds[0].own_copies = 2; }},
+      {all_gather, "direct", "takes results for copies of its own input",
+       [](auto& all) { all[1].rounds[0].own_copies = 4; }},
       {reduce_scatter, "direct", "in the wrong place", [](auto& all) { ++all[1].rounds[0].sources[0].unit; }},
       {all_to_all, "direct", "where nothing is posted", [](auto& all) { all[1].rounds[0].sources[2].range ^= 1; }},
       {all_to_all, "direct", "a block of another size",
