@@ -89,7 +89,7 @@ class Judge {
   std::int64_t free_before(int rank, std::int64_t moment) const;
   void blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up);
   void blame_receiver(const TracedCall& call, const TracedMessage& message);
-  void blame_rank(const TracedCall& call, int rank, const Span& wait, std::int64_t more);
+  void blame_rank(const TracedCall& call, int rank, int waiter, const Span& wait, std::int64_t more);
 
   Verdicts found_;
   Transits transits_;
@@ -109,21 +109,22 @@ std::int64_t Judge::free_before(int rank, std::int64_t moment) const {
 
 void Judge::blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up) {
   const Span transit = transit_of(message);
-  blame_rank(call, message.from, {message.expected, std::min(message.received, message.given)},
+  blame_rank(call, message.from, message.to, {message.expected, std::min(message.received, message.given)},
              transit.length() - outside(transit, held_up));
 }
 
 /// A sender that waits for a slot waits for the receiver.
 void Judge::blame_receiver(const TracedCall& call, const TracedMessage& message) {
-  if (message.blocked.length() > 0) blame_rank(call, message.to, message.blocked, 0);
+  if (message.blocked.length() > 0) blame_rank(call, message.to, message.from, message.blocked, 0);
 }
 
-/// Another rank waited for this one, and `more` because it was held up.
-void Judge::blame_rank(const TracedCall& call, int rank, const Span& wait, std::int64_t more) {
+/// `waiter` waited for `rank` when it was not busy, and `more` because that was held up.
+void Judge::blame_rank(const TracedCall& call, int rank, int waiter, const Span& wait, std::int64_t more) {
   const auto part = call.ranks.find(rank);
   const std::int64_t came = part == call.ranks.end() ? wait.begin : part->second.begin;
   std::int64_t& late = late_[rank];
-  late = std::max(late, Span{std::max(wait.begin, free_before(rank, came)), std::min(wait.end, came)}.length());
+  const Span before{std::max(wait.begin, free_before(rank, came)), std::min(wait.end, came)};
+  late = std::max(late, outside(before, spans_of(call.busy, waiter)));
   std::int64_t& slow = slow_[rank];
   slow = std::max(slow, outside({std::max(wait.begin, came), wait.end}, waits_[rank]) + more);
 }
