@@ -22,18 +22,6 @@ std::int64_t outside(Span span, std::vector<Span> others) {
   return time + span.length();
 }
 
-/// Adds the parts of `span` outside of `holes` to `rest`.
-void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest) {
-  std::sort(holes.begin(), holes.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  for (const Span& hole : holes) {
-    if (hole.end <= span.begin) continue;
-    if (hole.begin >= span.end) break;
-    if (hole.begin > span.begin) rest.push_back({span.begin, hole.begin});
-    span.begin = std::max(span.begin, hole.end);
-  }
-  if (span.length() > 0) rest.push_back(span);
-}
-
 void add(Blame& blame, std::int64_t time, const std::string& call) {
   blame.time += time;
   if (time <= blame.most) return;
@@ -180,6 +168,17 @@ Verdicts Judge::verdicts() {
 }
 
 }  // namespace
+
+void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest) {
+  std::sort(holes.begin(), holes.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  for (const Span& hole : holes) {
+    if (hole.end <= span.begin) continue;
+    if (hole.begin >= span.end) break;
+    if (hole.begin > span.begin) rest.push_back({span.begin, hole.begin});
+    span.begin = std::max(span.begin, hole.end);
+  }
+  if (span.length() > 0) rest.push_back(span);
+}
 
 Verdicts judge(const std::vector<TracedCall>& calls) {
   Judge judge;

@@ -38,6 +38,9 @@ struct Verdicts {
 };
 Verdicts judge(const std::vector<TracedCall>& calls);
 
+/// Adds the parts of `span` outside of `holes` to `rest`.
+void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest);
+
 struct Conclusion {
   std::string text;                        ///< "rank 2 was slow: ..."
   std::vector<int> ranks;                  ///< the ranks that it names,

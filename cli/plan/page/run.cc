@@ -125,14 +125,16 @@ std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, co
   return messages;
 }
 
-/// When each rank waited for a message, in time order.
+/// When each rank waited for a message and did nothing else, in time order.
 std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vector<int>& members) {
   std::vector<std::vector<Span>> waits;
   for (const int rank : members) {
+    const auto busy = call.busy.find(rank);
+    const std::vector<Span> holes = busy == call.busy.end() ? std::vector<Span>{} : busy->second;
     std::vector<Span> mine;
     for (const TracedMessage& message : call.messages)
-      if (message.to == rank && message.arrived > message.expected)
-        mine.push_back({message.expected - call.begin(), message.arrived - call.begin()});
+      if (message.to == rank) add_rest({message.expected, message.arrived}, holes, mine);
+    for (Span& span : mine) span = {span.begin - call.begin(), span.end - call.begin()};
     waits.push_back(apart(std::move(mine)));
   }
   return waits;
