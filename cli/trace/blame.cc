@@ -5,21 +5,18 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <utility>
 
 namespace tutti::cli {
 namespace {
 
 /// Time of `span` that lies in none of `others`.
 std::int64_t outside(Span span, std::vector<Span> others) {
-  std::sort(others.begin(), others.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> rest;
+  add_rest(span, std::move(others), rest);
   std::int64_t time = 0;
-  for (const Span& other : others) {
-    if (other.end <= span.begin) continue;
-    if (other.begin >= span.end) break;
-    time += Span{span.begin, other.begin}.length();
-    span.begin = std::max(span.begin, other.end);
-  }
-  return time + span.length();
+  for (const Span& part : rest) time += part.length();
+  return time;
 }
 
 void add(Blame& blame, std::int64_t time, const std::string& call) {
@@ -50,13 +47,6 @@ std::vector<Span> within(const std::vector<Span>& spans, std::int64_t begin, std
     if (part.length() > 0) parts.push_back(part);
   }
   return parts;
-}
-
-/// The spans of `rank`; none if it has none.
-const std::vector<Span>& spans_of(const std::map<int, std::vector<Span>>& all, int rank) {
-  static const std::vector<Span> none;
-  const auto found = all.find(rank);
-  return found == all.end() ? none : found->second;
 }
 
 /// What its receiver did instead of taking a message. A rank's absence only counts from the moment at which the message
@@ -168,6 +158,12 @@ Verdicts Judge::verdicts() {
 }
 
 }  // namespace
+
+const std::vector<Span>& spans_of(const std::map<int, std::vector<Span>>& all, int rank) {
+  static const std::vector<Span> none;
+  const auto found = all.find(rank);
+  return found == all.end() ? none : found->second;
+}
 
 void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest) {
   std::sort(holes.begin(), holes.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });

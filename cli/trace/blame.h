@@ -38,6 +38,8 @@ struct Verdicts {
 };
 Verdicts judge(const std::vector<TracedCall>& calls);
 
+/// The spans of `rank`; none if it has none.
+const std::vector<Span>& spans_of(const std::map<int, std::vector<Span>>& all, int rank);
 /// Adds the parts of `span` outside of `holes` to `rest`.
 void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest);
 

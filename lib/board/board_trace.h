@@ -14,8 +14,8 @@ class Group;
 /// What a rank's calls over a board did, for its trace. Costs one look at a pointer if no trace is recorded.
 class BoardTrace {
  public:
-  /// A round of a call. An inline call of one round has a single record for all but the copy of its own part, which its
-  /// caller writes.
+  /// A round of a call. The post, wait and take of an inline call of one round are a single record, which its caller
+  /// writes.
   struct Round {
     const BoardCall& call;
     const transport::CallWords& words;

@@ -21,7 +21,7 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// to do, single copy wins (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 by single copy,
 /// on a Xeon 201 and 66). So some messages of each size are tried both ways now and then, and the total times are
 /// compared without the slowest few, which waited for something else. The trial ends early while all single copies have
-/// been a tenth slower (gather of 64 MiB among 2 ranks on the Xeon: 9.7 ms with all tries, 6.2 with one). Messages that
+/// been a tenth slower (gather of 64 MiB among 2 ranks on the Xeon: 9.6 ms with all tries, 6.8 with two). Messages that
 /// are reduced on arrival never use single copy: read piece by piece from slots, the data are still in a cache (with
 /// single copy a reduce took 1.3 to 2 times as long on the Xeon).
 ///

@@ -129,11 +129,9 @@ std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, co
 std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vector<int>& members) {
   std::vector<std::vector<Span>> waits;
   for (const int rank : members) {
-    const auto busy = call.busy.find(rank);
-    const std::vector<Span> holes = busy == call.busy.end() ? std::vector<Span>{} : busy->second;
     std::vector<Span> mine;
     for (const TracedMessage& message : call.messages)
-      if (message.to == rank) add_rest({message.expected, message.arrived}, holes, mine);
+      if (message.to == rank) add_rest({message.expected, message.arrived}, spans_of(call.busy, rank), mine);
     for (Span& span : mine) span = {span.begin - call.begin(), span.end - call.begin()};
     waits.push_back(apart(std::move(mine)));
   }
