@@ -78,7 +78,7 @@ PointerFacts facts_of(Address address) {
 
 bool ask_whether_device_memory(const void* pointer) noexcept {
   if (!driver_is_loaded()) {
-    place_in_memory_of_host(pointer) = pointer;
+    memory_of_host.add(pointer);
     return false;
   }
   try {

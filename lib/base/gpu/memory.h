@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "lib/base/descriptor.h"
 #include "lib/base/gpu/driver.h"
+#include "lib/base/known_addresses.h"
 
 // Memory that devices use. Each class owns one piece of it. A context must be current when an object is made, and its
 // destructor makes the same one current. Destructors of device and host memory wait for all that the device does (in
@@ -35,18 +35,14 @@ PointerFacts facts_of(Address address);
 
 /// Addresses about which this thread has asked while there was no driver. Their memory was not the driver's then. It
 /// may be now only if it was freed and the driver got the same address, before anybody has found the driver.
-inline thread_local constinit std::array<const void*, 16> memory_of_host{};
-inline const void*& place_in_memory_of_host(const void* pointer) {
-  constexpr std::size_t line = 64;
-  return memory_of_host[reinterpret_cast<std::uintptr_t>(pointer) / line % memory_of_host.size()];
-}
+inline thread_local constinit KnownAddresses memory_of_host;
 bool ask_whether_device_memory(const void* pointer) noexcept;
 
 /// True if `pointer` is device memory. For calls with host memory, which would crash on it. Never loads a driver, and
 /// throws nothing. Where this process has loaded none, a further question about an address takes a few instructions;
 /// the first one searches for a driver, which takes as long as a tiny message.
 inline bool is_device_memory(const void* pointer) noexcept {
-  const bool is_known = place_in_memory_of_host(pointer) == pointer;
+  const bool is_known = memory_of_host.has(pointer);
   return !(is_known && !driver_was_found.load(std::memory_order_relaxed)) && ask_whether_device_memory(pointer);
 }
 
