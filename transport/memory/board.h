@@ -18,8 +18,10 @@ namespace tutti::transport {
 /// Rounds that may be in progress at once: a rank begins round n when all ranks have begun round n - board_depth + 1.
 /// The number is large so that a root whose broadcasts need no answer rarely has to check whether they have been read.
 inline constexpr std::uint64_t board_depth = 64;
-/// Bytes of a contribution that lie beside the flag, the first 48 of them in the flag's cache line.
-inline constexpr std::size_t post_bytes = 72;
+/// Bytes of a contribution that lie beside the flag, in its cache line. If they went on in the next line, which has the
+/// words of the call, readers would keep taking that line away from the writer (all_reduce of 64 B by two cores of a
+/// Xeon: 0.33 us, and 0.27 with the data in an area).
+inline constexpr std::size_t post_bytes = 48;
 
 /// Memory that all ranks of a group map. In each round a rank writes its contribution there and reads those of the
 /// others, which takes one transfer of a cache line and no acknowledgement.
@@ -147,13 +149,12 @@ class Board {
     Words call;
     std::atomic<std::uint32_t> oldest_running;
     alignas(64) Words before;  ///< rarely written
-  };  // A post takes two cache lines. A reader that makes the same call as the writer needs only the first for a short
-      // contribution.
+  };  // A reader that makes the same call as the writer needs only the first of its cache lines.
   struct alignas(128) Note {
     std::atomic<std::uint32_t> alarm{0};
     CloseRecord close_record;
   };
-  static_assert(sizeof(Post) == 256 && offsetof(Post, before) == 128);
+  static_assert(sizeof(Post) == 256 && offsetof(Post, call) == 64 && offsetof(Post, before) == 128);
 
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
