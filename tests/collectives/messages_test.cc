@@ -134,7 +134,7 @@ TEST_CASE("credit comes in the midst of a large message and does not disturb it"
         std::vector<int> small(4096);
         if (comm.rank() == 1) {
           Work goes = comm.isend(large, 0, {.tag = 1});
-          for (int i = 0; i < 100; ++i) {  // of which at least 63 go eagerly: three lumps of credit
+          for (int i = 0; i < 100; ++i) {  // of which at least 63 go eagerly, which is more than a lump of credit
             comm.recv(small, 0);
             REQUIRE(small.back() == i);
           }

@@ -40,7 +40,7 @@ TEST_CASE("nor while another receive waits for whoever may still come") {
     run_ranks({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::optional<Communicator> lane = comm.split(0);
       std::vector<std::byte> message(16 * 1024);
-      constexpr int count = 24;  // more than a lump of credit
+      constexpr int count = 40;  // more than a lump of credit
       if (comm.rank() == 0) {
         for (int i = 0; i < count; ++i) lane->send(message, 1);
         lane.reset();

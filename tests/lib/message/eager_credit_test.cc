@@ -5,7 +5,7 @@
 namespace tutti::detail {
 namespace {
 
-TEST_CASE("a sender may have a mebibyte at a receiver, who returns credit in quarters of it") {
+TEST_CASE("a sender may have a mebibyte at a receiver, who returns credit in halves of it") {
   EagerCredit sender, receiver;
   constexpr std::size_t bytes = 1024 - EagerCredit::overhead;
   std::size_t sent = 0;
@@ -17,11 +17,11 @@ TEST_CASE("a sender may have a mebibyte at a receiver, who returns credit in qua
   CHECK(!sender.allows(0));
   std::size_t received = 0;
   for (; !receiver.owes_lump(); ++received) receiver.consume(bytes);
-  CHECK(received == 256);
+  CHECK(received == 512);
   sender.returned(receiver.settle());
   CHECK(!receiver.owes_lump());
   send_all();
-  CHECK(sent == 1024 + 256);
+  CHECK(sent == 1024 + 512);
   sender.restore(bytes);  // what has gone straight to its place
   CHECK(sender.allows(bytes));
   sender.returned(~std::uint64_t{0});  // more than it has spent, from a peer that is not right
