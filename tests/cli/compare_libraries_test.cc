@@ -170,6 +170,37 @@ TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of
   }
 }
 
+TEST_CASE("ranks with a core each are aligned to a common time") {
+  measure::Shared* const shared = measure::map_shared_with_children();
+  REQUIRE(shared != nullptr);
+  constexpr int rounds = 20;
+  struct Passage {
+    double entered, start, left;
+  };
+  std::array<std::array<Passage, rounds>, 2> passages;
+  const auto run = [&](int rank) {
+    measure::RankSync sync{shared, rank, 2, 1};
+    for (Passage& passage : passages[static_cast<std::size_t>(rank)]) {
+      passage.entered = measure::microseconds_now();
+      sync.align();
+      passage.left = measure::microseconds_now();
+      passage.start = shared->start;
+      sync.gather();
+    }
+  };
+  std::thread other{run, 1};
+  run(0);
+  other.join();
+  for (std::size_t i = 0; i < rounds; ++i) {
+    const Passage& mine = passages[0][i];
+    const Passage& its = passages[1][i];
+    CHECK(std::min(mine.left, its.left) >= std::max(mine.entered, its.entered));
+    CHECK(mine.start == its.start);
+    if (std::thread::hardware_concurrency() >= 2) CHECK(std::min(mine.left, its.left) >= mine.start);
+  }
+  ::munmap(shared, sizeof *shared);
+}
+
 TEST_CASE("a comparison is made within one state, with the best setting of each side") {
   std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
                                 row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
