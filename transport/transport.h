@@ -36,9 +36,9 @@ struct Acceptance {
   std::span<std::byte> memory{};
   /// How to copy data that already lie in memory; null: as std::memcpy does.
   void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
-  /// Several senders wait for what this rank receives now, and it sends nothing: what it copies takes longer than what
-  /// its senders copy side by side.
-  bool converges = false;
+  /// The number of ranks whose messages converge on this one, which sends nothing, as on the root of a gather. They
+  /// work side by side, and this takes none of its time. 0: there are none, or it is not known.
+  int converging = 0;
 };
 
 /// Receives the events of a transport. Called only from Transport::progress(), by the thread that called it. A sink may

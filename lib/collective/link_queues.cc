@@ -98,7 +98,7 @@ Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
   return {.kind = Acceptance::Kind::memory,
           .memory = expected.bytes,
           .copy = expected.operation->bound().copy_of(expected.step),
-          .converges = expected.operation->prepared().only_receives};
+          .converging = expected.operation->prepared().converging};
 }
 
 void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {

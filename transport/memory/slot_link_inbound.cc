@@ -127,8 +127,8 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
   if (!can_read_) try_to_read();
   if (!choice_.is_trying(frame.length, is_single_copy_)) return;
   is_timed_ = true;
-  slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
-  counts_filling_ = !acceptance.converges;
+  slots_before_ = is_single_copy_ || acceptance.converging > 0 ? 0 : reader_.ready_slots();
+  counts_filling_ = acceptance.converging <= 1;
   copying_ = {};
   began_ = Clock::now();
 }
@@ -273,7 +273,7 @@ void InboundSlotLink::note_how_it_came() noexcept {
   reader_.wish(choice_.wishes());
 }
 
-/// That of a timed message, including its sender's work before it was seen.
+/// That of a timed message, including its sender's work before it was seen, unless that took no time of the call.
 std::chrono::nanoseconds InboundSlotLink::time_taken() const noexcept {
   if (shares_cores_) return copying_;
   const std::uint64_t slots = slots_for(frame_.length, frame_.length, areas_->of_theirs());

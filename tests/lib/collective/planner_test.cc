@@ -68,15 +68,16 @@ TEST_CASE("a plan is built once and serves every size") {
   CHECK(&small != &cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring*2", .bytes = 4}));
 }
 
-TEST_CASE("messages converge on a rank that several others send to, and that sends none") {
+TEST_CASE("a root that sends nothing knows how many ranks it receives from") {
   Planner cache = planner("");  // of rank 1
-  const auto converge = [&cache](Collective collective, std::string_view algorithm, int root) {
-    return cache.prepare({.collective = collective, .algorithm = algorithm, .bytes = 4, .root = root}).only_receives;
+  const auto senders = [&cache](Collective collective, std::string_view algorithm, int root) {
+    return cache.prepare({.collective = collective, .algorithm = algorithm, .bytes = 4, .root = root}).converging;
   };
-  CHECK(converge(Collective::gather, "direct", 1));
-  CHECK_FALSE(converge(Collective::gather, "direct", 0));
-  CHECK_FALSE(converge(Collective::broadcast, "chain*4", 2));  // the end of the chain: four messages of one rank
-  CHECK_FALSE(converge(Collective::all_to_all, "pairwise", 0));
+  CHECK(senders(Collective::gather, "direct", 1) == 3);
+  CHECK(senders(Collective::gather, "direct", 0) == 0);
+  CHECK(senders(Collective::reduce, "chain*4", 1) == 1);     // four messages of one rank
+  CHECK(senders(Collective::broadcast, "chain*4", 2) == 0);  // its sender has the root's messages to receive
+  CHECK(senders(Collective::all_to_all, "pairwise", 0) == 0);
 }
 
 /// With somebody's own plan for four ranks and root 2.
