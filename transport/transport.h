@@ -99,6 +99,10 @@ class Link {
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(); if none is parked,
   /// look for the next.
   virtual void resume() noexcept = 0;
+  /// The next message is wanted. Its payload of `length` bytes belongs in `memory`, or will be taken as views if that
+  /// is null. The link may write to `memory` before it knows which message has come. If it is one of another length,
+  /// the sink must park it, and the link brings no more.
+  virtual void expect(std::size_t /*length*/, std::byte* /*memory*/) noexcept {}
   /// A thread that waits for a message on this link alone is faster with pull_piece() than with progress().
   virtual bool is_pulled() const noexcept { return false; }
   /// Delivers the next piece of what has arrived; true if anything happened.

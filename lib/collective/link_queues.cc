@@ -65,7 +65,16 @@ bool LinkQueues::send(Operation& operation, std::uint32_t step, int peer, std::s
 void LinkQueues::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
   FromPeer& source = receives_[static_cast<std::size_t>(peer)];
   source.posted.push({&operation, step, bytes, 0, {}});
-  if (source.link) source.link->resume();
+  if (!source.link) return;
+  if (source.posted.size() == 1) expect_next(source);
+  source.link->resume();
+}
+
+/// Tells the link about the message that must come next.
+void LinkQueues::expect_next(FromPeer& source) noexcept {
+  const Posted& next = source.posted.front();
+  const bool is_reduced = next.operation->plan().steps[next.step].verb == Verb::recv_reduce;
+  source.link->expect(next.bytes.size(), is_reduced ? nullptr : next.bytes.data());
 }
 
 // ---- Links -----------------------------------------------------------------------------------------------------
@@ -113,6 +122,7 @@ void LinkQueues::received(Link& from) noexcept {
   if (group_.failing()) return;
   FromPeer& source = from_peer(from);
   Posted done = source.posted.pop();
+  if (!source.posted.empty()) expect_next(source);
   ++source.messages;
   if (done.seen == 0) done.arriving.add(done.bytes);
   if (done.arriving.broken())

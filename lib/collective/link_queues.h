@@ -82,6 +82,7 @@ class LinkQueues {
 
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   FromPeer& from_peer(const transport::Link& link);
+  static void expect_next(FromPeer& source) noexcept;
 
   Collectives& collectives_;
   Group& group_;

@@ -4,6 +4,9 @@
 // where the payload belongs, its second piece the read-ahead. So a large payload is read straight into its destination,
 // and many small messages come with one call and are copied once.
 //
+// If the sink knows which message must come next, one recvmsg brings its header and its payload, which is read to its
+// destination, or to the chunk if it will be taken as views.
+//
 // Views lie in a chunk that all links share, and that is empty between calls: what is left there, less than 64 bytes,
 // goes back to the read-ahead. So pieces stay multiples of 64 bytes.
 
@@ -14,6 +17,7 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -28,28 +32,15 @@ constexpr int most_drained = 256;  // in chunks: more than the buffers of a conn
 /// One call copies at most this many bytes, so that other links get their turn.
 constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
 constexpr std::size_t view_unit = 64;
+/// Messages whose payload is read together with its header: those that the read-ahead would bring in two steps.
+constexpr std::size_t least_expected = 4 * 1024;
+constexpr std::size_t most_expected = 64 * 1024;
 
 std::size_t limited(std::uint64_t bytes, std::size_t limit) {
   return static_cast<std::size_t>(std::min<std::uint64_t>(bytes, limit));
 }
 
 }  // namespace
-
-std::span<std::byte> ReadAhead::room() {
-  if (begin_ > 0) {
-    std::memmove(memory_.data(), memory_.data() + begin_, size());
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  return std::span(memory_).subspan(end_);
-}
-
-std::size_t ReadAhead::take(std::span<std::byte> to) {
-  const std::size_t count = std::min(to.size(), size());
-  if (count > 0) std::memcpy(to.data(), memory_.data() + begin_, count);
-  begin_ += count;
-  return count;
-}
 
 InLink::InLink(TcpContext& shared, int peer, Channel channel, std::vector<net::Socket> sockets, OutLink* writer)
     : Link(peer, channel), context_(shared), sockets_(std::move(sockets)), striping_(sockets_.size()), writer_(writer) {
@@ -114,6 +105,11 @@ void InLink::resume() noexcept {
   if (phase_ == Phase::offered) offer_again_ = true;
   ++wanted_;
   warm();
+}
+
+void InLink::expect(std::size_t length, std::byte* memory) noexcept {
+  expected_ = length >= least_expected && length <= most_expected ? length : 0;
+  expected_memory_ = memory;
 }
 
 bool InLink::progress() noexcept {
@@ -194,6 +190,7 @@ void InLink::begin_message() noexcept {
                  peer()});
   received_bytes_ += frame_size + frame->length;
   frame_ = *frame;
+  if (frame_.kind == FrameKind::abort) ahead_.add(std::exchange(early_, {}));
   rest_ = frame_.length;
   switch (frame_.kind) {
     case FrameKind::bye:
@@ -219,10 +216,32 @@ void InLink::offer() noexcept {
     case Acceptance::Kind::memory:
       memory_ = acceptance.memory.first(static_cast<std::size_t>(frame_.length));
       phase_ = Phase::memory;
-      return;
+      break;
     case Acceptance::Kind::views:
       phase_ = Phase::views;
   }
+  take_early_bytes();
+}
+
+/// Those that came with the header are in their place already, or in the chunk.
+void InLink::take_early_bytes() noexcept {
+  const std::span<std::byte> early = std::exchange(early_, {});
+  expected_ = 0;
+  assert(early.size() <= rest_);
+  if (phase_ == Phase::memory) {
+    if (!early.empty() && early.data() != memory_.data()) std::memcpy(memory_.data(), early.data(), early.size());
+    memory_ = memory_.subspan(early.size());
+  } else if (!early.empty()) {
+    show(early);
+  }
+}
+
+/// Passes on what is in the chunk, and puts back what would make an odd piece.
+void InLink::show(std::span<std::byte> here) noexcept {
+  const std::size_t shown = here.size() == rest_ ? here.size() : here.size() - here.size() % view_unit;
+  ahead_.add(here.subspan(shown));
+  rest_ -= shown;
+  if (shown > 0) context_.sink->view(*this, here.first(shown));
 }
 
 void InLink::finish() noexcept {
@@ -264,9 +283,21 @@ net::Moved InLink::read_pieces(std::span<std::byte>& first, std::span<std::byte>
 }
 
 net::Moved InLink::read_ahead() noexcept {
+  if (phase_ == Phase::header && ahead_.size() == 0 && expected_ > 0) return read_expected();
   std::span<std::byte> room = ahead_.room();
   const net::Moved moved = read_pieces(room, {});
   ahead_.filled(moved.bytes);
+  return moved;
+}
+
+/// Reads a header to the read-ahead, and what follows it to where the payload is expected. It is taken at once.
+net::Moved InLink::read_expected() noexcept {
+  std::span<std::byte> header = ahead_.room().first(frame_size);
+  early_ = expected_memory_ ? std::span{expected_memory_, expected_} : context_.chunk.first(expected_);
+  const net::Moved moved = read_pieces(header, early_);
+  const std::size_t in_header = std::min(moved.bytes, frame_size);
+  ahead_.filled(in_header);
+  early_ = early_.first(moved.bytes - in_header);
   return moved;
 }
 
@@ -288,16 +319,8 @@ net::Moved InLink::read_views() noexcept {
   const net::Moved moved = read_pieces(wanted, limit == rest_ ? room : std::span<std::byte>{});
 
   const std::size_t here = std::min(had + moved.bytes, limit);
-  const std::size_t shown = here == rest_ ? here : here - here % view_unit;
-  if (here == rest_) {
-    ahead_.filled(had + moved.bytes - here);
-  } else {
-    std::copy(context_.chunk.begin() + static_cast<std::ptrdiff_t>(shown),
-              context_.chunk.begin() + static_cast<std::ptrdiff_t>(here), room.begin());
-    ahead_.filled(here - shown);
-  }
-  rest_ -= shown;
-  if (shown > 0) context_.sink->view(*this, context_.chunk.first(shown));
+  ahead_.filled(had + moved.bytes - here);
+  show(context_.chunk.first(here));
   return moved;
 }
 

@@ -1,36 +1,16 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "lib/base/net/socket.h"
+#include "transport/tcp/read_ahead.h"
 #include "transport/tcp/striping.h"
 #include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
-
-/// Bytes that were read before it was known where they belong: headers, and payload that came with them.
-class ReadAhead {
- public:
-  std::size_t size() const { return end_ - begin_; }
-  std::span<const std::byte> bytes() const { return std::span(memory_).subspan(begin_, size()); }
-  /// Room for more bytes. Moves the others to the front first.
-  std::span<std::byte> room();
-  void filled(std::size_t count) { end_ += count; }
-  /// Moves up to `to.size()` bytes to `to`; returns how many.
-  std::size_t take(std::span<std::byte> to);
-  void drop(std::size_t count) { begin_ += count; }
-
- private:
-  std::array<std::byte, 8192> memory_;
-  std::size_t begin_ = 0;
-  std::size_t end_ = 0;
-};
-
-static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read whole");
 
 class OutLink;
 
@@ -44,6 +24,7 @@ class InLink final : public Link {
   /// Incoming links send nothing.
   bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }
   void resume() noexcept override;
+  void expect(std::size_t length, std::byte* memory) noexcept override;
 
   /// Reads what has come, and tells the sink.
   bool progress() noexcept;
@@ -96,6 +77,9 @@ class InLink final : public Link {
   void finish() noexcept;
   net::Moved read() noexcept;
   net::Moved read_ahead() noexcept;
+  net::Moved read_expected() noexcept;
+  void take_early_bytes() noexcept;
+  void show(std::span<std::byte> here) noexcept;
   net::Moved read_memory() noexcept;
   net::Moved read_views() noexcept;
   net::Moved read_pieces(std::span<std::byte>& first, std::span<std::byte> second) noexcept;
@@ -118,8 +102,11 @@ class InLink final : public Link {
   int misses_ = 0;
   int wanted_ = 1;  ///< messages that resume() asked for, or the reactor announced, and that have not been received
   Frame frame_;
-  std::span<std::byte> memory_;  ///< where the missing part of the message belongs
-  std::uint64_t rest_ = 0;       ///< payload bytes still missing
+  std::span<std::byte> memory_;           ///< where the missing part of the message belongs
+  std::uint64_t rest_ = 0;                ///< payload bytes still missing
+  std::size_t expected_ = 0;              ///< bytes of the next payload, if that is known and worth while
+  std::byte* expected_memory_ = nullptr;  ///< where it belongs; null: it will be taken as views
+  std::span<std::byte> early_;            ///< where payload has been read together with its header
   std::uint64_t received_bytes_ = 0;
   bool owes_acknowledgement_ = true;
   std::uint64_t sent_before_ = 0;  ///< by writer_, when the last message had come
