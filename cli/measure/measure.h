@@ -7,8 +7,9 @@
 
 // How the comparison with other libraries measures time: the same code around every library's call.
 //
-// Single calls: before each call all ranks meet and are aligned, awake (sync.h). Each reads the clock, calls, and
-// reads it again. The slowest rank counts, and the figure is the median. It contains no wake-up by the sync.
+// Single calls: before each call all ranks are aligned (rank_sync.h), with a core each to a common time. Each reads the
+// clock, calls, and reads it again. The slowest rank counts, and the figure is the median. It contains no wake-up by
+// the sync.
 //
 // Back to back: many calls without anything between them, the slowest rank's time divided by their number; the median
 // of three such loops. The buffers are the same each time, so that they are as warm as possible.

@@ -18,6 +18,7 @@ namespace {
 
 /// Microseconds in which every rank has seen the common start, even if it has just begun to yield its core.
 constexpr double until_start = 2;
+constexpr double until_start_per_rank = 0.2;
 
 void* map(int descriptor, int flags) {
   void* const memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor, 0);
@@ -124,16 +125,18 @@ void RankSync::gather() {
   shared_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void RankSync::align() {
+void RankSync::meet() {
   const std::uint32_t old = shared_->align_round.load(std::memory_order_acquire);
-  if (shared_->aligned.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(ranks_)) {
-    wait_awake(shared_->align_round, old);
-  } else {
-    shared_->aligned.store(0, std::memory_order_relaxed);
-    shared_->start = microseconds_now() + until_start;
-    shared_->align_round.store(old + 1, std::memory_order_release);
-  }
-  // The cache line with that number reaches the other cores one after the other, and 0.15 us later.
+  if (shared_->aligned.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(ranks_))
+    return wait_awake(shared_->align_round, old);
+  shared_->aligned.store(0, std::memory_order_relaxed);
+  shared_->start = microseconds_now() + until_start + until_start_per_rank * ranks_;
+  shared_->align_round.store(old + 1, std::memory_order_release);
+}
+
+void RankSync::align() {
+  meet();
+  // The cache line that shows it reaches the other cores one after the other, and 0.15 us later.
   while (awake_ && microseconds_now() < shared_->start) continue;
 }
 

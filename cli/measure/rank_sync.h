@@ -21,7 +21,7 @@ struct Shared {
   alignas(64) std::atomic<std::uint32_t> sleepers;
   alignas(64) std::atomic<std::uint32_t> aligned;
   alignas(64) std::atomic<std::uint32_t> align_round;
-  double start;                                        // of all ranks after that round
+  double start;                                        // of all ranks that align(), after that round
   alignas(64) std::atomic<std::uint32_t> decision[2];  // used alternately, so that a late rank never sees the next one
   alignas(64) std::atomic<std::uint64_t> sum;
   alignas(64) std::atomic<std::uint32_t> ping;
@@ -53,8 +53,9 @@ class RankSync {
 
   /// All ranks call. If they outnumber the cores they sleep, so that they do not disturb a library that still works.
   void gather();
-  /// All ranks call, and none of them sleeps: each returns running. With a core each they return at a common time of
-  /// the clock, else within a few context switches of the first.
+  /// All ranks call, and none of them sleeps: each returns running, within a few context switches of the first.
+  void meet();
+  /// The same, but with a core each they return at a common time of the clock.
   void align();
   /// All ranks get the value of rank 0.
   bool decide(bool of_first);

@@ -1,23 +1,19 @@
-// What the comparison with other libraries rests on: that wrong results are seen, and that the slowest rank counts.
+// What the comparison with other libraries rests on: that wrong results are seen, and that like is compared with like.
 
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/bench/compare_libraries/figures.h"
 #include "cli/bench/compare_libraries/hosts.h"
 #include "cli/bench/compare_libraries/settings.h"
 #include "cli/bench/compare_libraries/standings.h"
-#include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 #include "tutti/error.h"
 
@@ -137,68 +133,6 @@ TEST_CASE("the right result of a call passes, and one element that differs is on
       }
     }
   }
-}
-
-TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of taking the time") {
-  constexpr double slow_us = 300;
-  for (const int slow : {0, 1}) {
-    measure::Shared* const shared = measure::map_shared_with_children();
-    REQUIRE(shared != nullptr);
-    std::array<measure::Times, 2> times;
-    const auto run = [&](int rank) {
-      measure::RankSync sync{shared, rank, 2, 2};
-      times[static_cast<std::size_t>(rank)] = measure::measure(sync, {5, 20, 5}, [&] {
-        const double end = measure::microseconds_now() + (rank == slow ? slow_us : 0);
-        while (measure::microseconds_now() < end) {
-        }
-      });
-      sync.gather();
-    };
-    std::thread other{run, 1};
-    run(0);
-    other.join();
-    for (const measure::Times& one : times) {
-      CHECK(one.least >= slow_us);
-      CHECK(one.single >= one.least);
-      CHECK(one.p95 >= one.single);
-      CHECK(one.loop >= slow_us);
-      CHECK(one.iterations >= 2);
-    }
-    CHECK(times[0].single == times[1].single);
-    CHECK(times[0].loop == times[1].loop);
-    ::munmap(shared, sizeof *shared);
-  }
-}
-
-TEST_CASE("ranks with a core each are aligned to a common time") {
-  measure::Shared* const shared = measure::map_shared_with_children();
-  REQUIRE(shared != nullptr);
-  constexpr int rounds = 20;
-  struct Passage {
-    double entered, start, left;
-  };
-  std::array<std::array<Passage, rounds>, 2> passages;
-  const auto run = [&](int rank) {
-    measure::RankSync sync{shared, rank, 2, 1};
-    for (Passage& passage : passages[static_cast<std::size_t>(rank)]) {
-      passage.entered = measure::microseconds_now();
-      sync.align();
-      passage.left = measure::microseconds_now();
-      passage.start = shared->start;
-      sync.gather();
-    }
-  };
-  std::thread other{run, 1};
-  run(0);
-  other.join();
-  for (std::size_t i = 0; i < rounds; ++i) {
-    const Passage& mine = passages[0][i];
-    const Passage& its = passages[1][i];
-    CHECK(std::min(mine.left, its.left) >= std::max(mine.entered, its.entered));
-    CHECK(mine.start == its.start);
-    if (std::thread::hardware_concurrency() >= 2) CHECK(std::min(mine.left, its.left) >= mine.start);
-  }
-  ::munmap(shared, sizeof *shared);
 }
 
 TEST_CASE("a comparison is made within one state, with the best setting of each side") {

@@ -140,7 +140,7 @@ Floor barrier_floor(int ranks) {
   const auto part = [&](double Times::*which) {
     return in_processes(ranks,
                         [which](RankSync& sync) {
-                          const Times times = measure(sync, {30, 100, 5}, [&] { sync.align(); });
+                          const Times times = measure(sync, {30, 100, 5}, [&] { sync.meet(); });
                           return times.*which;
                         })
         .front();
