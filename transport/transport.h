@@ -36,13 +36,13 @@ struct Acceptance {
   std::span<std::byte> memory{};
   /// How to copy data that already lie in memory; null: as std::memcpy does.
   void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
-  /// The number of ranks whose messages converge on this one, which sends nothing, as on the root of a gather. They
-  /// work side by side, and this takes none of its time. 0: there are none, or it is not known.
-  int converging = 0;
+  /// How many ranks send to this one, if it is the root of a call and sends nothing, as in a gather; else 0. What they
+  /// do side by side takes no time of the call; what the root copies does (CopyChoice).
+  int senders_to_root = 0;
 };
 
 /// Receives the events of a transport. Called only from Transport::progress(), by the thread that called it. A sink may
-/// call Link::send and Link::resume in these callbacks, nothing else. Must not throw.
+/// call Link::send, Link::resume and Link::expect in these callbacks, nothing else. Must not throw.
 class Sink {
  public:
   /// A message has begun to arrive on `from`. After `park`, resume() makes the link offer the same message again.
@@ -99,9 +99,10 @@ class Link {
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(); if none is parked,
   /// look for the next.
   virtual void resume() noexcept = 0;
-  /// The next message is wanted. Its payload of `length` bytes belongs in `memory`, or will be taken as views if that
-  /// is null. The link may write to `memory` before it knows which message has come. If it is one of another length,
-  /// the sink must park it, and the link brings no more.
+  /// The payload of the next message has `length` bytes and belongs in `memory`, or will be taken as views if that is
+  /// null. This replaces what was expected before, and holds for one message. The link may write to `memory` before it
+  /// knows which message has come, until it has been received or the link is destroyed. If the sink parks a message
+  /// although one is expected, the link may have lost some of it, and must not be asked for it again.
   virtual void expect(std::size_t /*length*/, std::byte* /*memory*/) noexcept {}
   /// A thread that waits for a message on this link alone is faster with pull_piece() than with progress().
   virtual bool is_pulled() const noexcept { return false; }

@@ -107,7 +107,7 @@ Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
   return {.kind = Acceptance::Kind::memory,
           .memory = expected.bytes,
           .copy = expected.operation->bound().copy_of(expected.step),
-          .converging = expected.operation->prepared().converging};
+          .senders_to_root = expected.operation->prepared().senders_to_root};
 }
 
 void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {

@@ -64,7 +64,8 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
     if (prepared->waits_for[step] == 0) prepared->first.push_back(step);
   }
   const auto sends = std::ranges::count(plan.lanes, algorithms::Direction::out, &algorithms::Lane::direction);
-  prepared->converging = sends == 0 && plan.shape.rank == plan.shape.root ? static_cast<int>(plan.lanes.size()) : 0;
+  prepared->senders_to_root =
+      sends == 0 && plan.shape.rank == plan.shape.root ? static_cast<int>(plan.lanes.size()) : 0;
   return prepared;
 }
 

@@ -29,7 +29,7 @@ struct Prepared {
   std::uint32_t hash = 0;
   bool reads_copied_blocks = false;      ///< a block of the input may be read after it was copied to the output
   bool copies_sends = false;             ///< successors of a send need not wait until it is sent: its message is copied
-  int converging = 0;                    ///< ranks that send to this one, if it is the root and sends nothing; else 0
+  int senders_to_root = 0;               ///< ranks that send to this one, if it is the root and sends nothing; else 0
   std::vector<std::uint32_t> waits_for;  ///< per step: those of the plan, plus one for its turn if it has a lane
   std::vector<algorithms::StepId> first;            ///< steps that wait for nothing
   std::optional<algorithms::BoardProgram> board{};  ///< none: the plan runs over links,

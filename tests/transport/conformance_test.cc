@@ -247,18 +247,21 @@ TEST_CASE("a payload may be expected before its message has come, in memory and 
   const std::vector<std::size_t> sizes{4096, 16 * 1024, 100, 8148, 65536, 65537, mebibyte, 0, 5000, 5000, 32 * 1024, 1};
   for_each_kind([&](const Kind& kind) {
     for (const bool all_at_once : {true, false}) {
-      for (const Accept accept : {Accept::memory, Accept::views}) {
+      for (const auto& [accept, in_place] :
+           {std::pair{Accept::memory, true}, std::pair{Accept::memory, false}, std::pair{Accept::views, false}}) {
         CAPTURE(all_at_once);
         CAPTURE(static_cast<int>(accept));
+        CAPTURE(in_place);
         Mesh mesh(kind, 2);
         Recorder& receiver = mesh[1].recorder;
-        receiver.decide = [=](Link&, const Frame&) { return accept; };
+        receiver.decide = [kind = accept](Link&, const Frame&) { return kind; };
         Link& link = mesh[0].transport->open(1, 2);
         constexpr std::byte untouched{0xee};
         std::vector<std::byte> room(mebibyte + 64, untouched);
+        if (in_place) receiver.place = room;
         std::size_t next = 0;
-        receiver.on_received = [&](Link& from) {
-          if (++next < sizes.size()) from.expect(sizes[next], accept == Accept::memory ? room.data() : nullptr);
+        receiver.on_received = [&, as_views = accept == Accept::views](Link& from) {
+          if (++next < sizes.size()) from.expect(sizes[next], as_views ? nullptr : room.data());
         };
         for (std::size_t i = 0; i < sizes.size(); ++i) {
           mesh[0].send(link, sizes[i], i);
@@ -270,20 +273,6 @@ TEST_CASE("a payload may be expected before its message has come, in memory and 
         CHECK(std::ranges::all_of(std::span{room}.last(64), [](std::byte each) { return each == untouched; }));
       }
     }
-  });
-}
-
-TEST_CASE("an abort is understood where a payload is expected") {
-  for_each_kind([](const Kind& kind) {
-    Mesh mesh(kind, 2);
-    Recorder& receiver = mesh[1].recorder;
-    std::vector<std::byte> room(16 * 1024);
-    receiver.on_received = [&](Link& from) { from.expect(room.size(), room.data()); };
-    mesh[0].send(1, 2, 10, 1);
-    REQUIRE(mesh.run_until([&] { return receiver.messages.size() == 1 && mesh[0].all_sent(); }));
-    mesh[0].transport->abort_channel(2, Error{ErrorCode::aborted, "a reason of some words", 0});
-    REQUIRE(mesh.run_until([&] { return !receiver.failures.empty(); }));
-    CHECK(receiver.failures[0].text.find("a reason of some words") != std::string::npos);
   });
 }
 

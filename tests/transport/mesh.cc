@@ -102,10 +102,11 @@ Acceptance Recorder::arrived(Link& from, const Frame& frame) noexcept {
   }
   if (current_.contains(&from)) broken = "a message began inside another";
   Message& message = current_[&from];
-  message = {from.peer(), from.channel(), frame, {}};
+  message = {from.peer(), from.channel(), frame, {}, false};
   if (kind == Acceptance::Kind::views) return {.kind = kind};
   message.bytes.resize(frame.length);
-  return {.kind = kind, .memory = message.bytes};
+  message.is_in_place = !place.empty();
+  return {.kind = kind, .memory = message.is_in_place ? place.first(frame.length) : message.bytes};
 }
 
 void Recorder::view(Link& from, std::span<const std::byte> piece) noexcept {
@@ -121,7 +122,9 @@ void Recorder::view(Link& from, std::span<const std::byte> piece) noexcept {
 
 void Recorder::received(Link& from) noexcept {
   const auto found = current_.find(&from);
-  if (found->second.bytes.size() != found->second.frame.length) broken = "a message was complete too early";
+  Message& message = found->second;
+  if (message.bytes.size() != message.frame.length) broken = "a message was complete too early";
+  if (message.is_in_place) std::copy_n(place.begin(), message.bytes.size(), message.bytes.begin());
   messages.push_back(std::move(found->second));
   current_.erase(found);
   if (on_received) on_received(from);

@@ -37,6 +37,7 @@ class Recorder final : public Sink {
     Channel channel;
     Frame frame;
     std::vector<std::byte> bytes;
+    bool is_in_place = false;  ///< it is received in `place`
   };
   struct Failure {
     Link* link;
@@ -55,6 +56,8 @@ class Recorder final : public Sink {
   void failed(Link& link, const Error& reason) noexcept override;
 
   std::function<Acceptance::Kind(Link&, const Frame&)> decide;
+  /// Where messages in memory are received, before they are written down; empty: in memory of their own.
+  std::span<std::byte> place;
   std::function<void(Link&)> on_received;
 
   std::vector<Message> messages;

@@ -85,7 +85,7 @@ struct SlowToRead final : RingEndpoint {
 struct Taker final : Sink {
   Acceptance arrived(Link&, const Frame& frame) noexcept override {
     memory.resize(frame.length);
-    return {.kind = Accept::memory, .memory = memory, .copy = copy, .converging = converging};
+    return {.kind = Accept::memory, .memory = memory, .copy = copy, .senders_to_root = senders_to_root};
   }
   void view(Link&, std::span<const std::byte>) noexcept override {}
   void received(Link&) noexcept override { ++messages; }
@@ -93,7 +93,7 @@ struct Taker final : Sink {
   void failed(Link&, const Error&) noexcept override {}
 
   void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
-  int converging = 0;
+  int senders_to_root = 0;
   std::vector<std::byte> memory;
   int messages = 0;
 };
@@ -106,7 +106,7 @@ void copy_slowly(void* to, const void* from, std::size_t bytes) {
 TEST_CASE("where cores are shared, what counts is copying at both ends, not waiting for the sender") {
   struct Case {
     bool slow_sender, slow_receiver;
-    int converging;
+    int senders_to_root;
     bool wants_single_copy;
   };
   // Single copy takes 2 ms, and a slow copy through 16 slots 3.2 ms.
@@ -114,6 +114,7 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
                           Case{true, false, 1, true}, Case{true, false, 2, false}, Case{true, true, 2, true}}) {
     CAPTURE(one.slow_sender);
     CAPTURE(one.slow_receiver);
+    CAPTURE(one.senders_to_root);
     LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
     RingWriter& writer = ring.writer;
     constexpr std::size_t piece_size = slot_bytes / 2;
@@ -123,7 +124,7 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
                          CopyPolicy{.cores_are_shared = true}};
     Taker taker;
     if (one.slow_receiver) taker.copy = copy_slowly;
-    taker.converging = one.converging;
+    taker.senders_to_root = one.senders_to_root;
     const std::vector<std::byte> bytes = pattern(16 * piece_size, 1);
     const Frame frame{.length = bytes.size()};
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
@@ -151,8 +152,8 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
 
 TEST_CASE("with a core each, the sender's work before its message was seen counts, unless messages converge") {
   // Single copy takes 2 ms, and copying out of the 8 slots, which are full before the receiver looks, 1.6 ms.
-  for (const int converging : {0, 1, 2}) {
-    CAPTURE(converging);
+  for (const int senders_to_root : {0, 1, 2}) {
+    CAPTURE(senders_to_root);
     LooseRing ring{{}};
     RingWriter& writer = ring.writer;
     const std::uint64_t sample = 7;
@@ -160,7 +161,7 @@ TEST_CASE("with a core each, the sender's work before its message was seen count
     InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(), CopyPolicy{}};
     Taker taker;
     taker.copy = copy_slowly;
-    taker.converging = converging;
+    taker.senders_to_root = senders_to_root;
     constexpr std::size_t piece_size = slot_bytes / 2;
     const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
     const Frame frame{.length = bytes.size()};
@@ -175,7 +176,7 @@ TEST_CASE("with a core each, the sender's work before its message was seen count
       link.pull(taker);
       REQUIRE(taker.messages == sent + 1);
     }
-    CHECK(writer.wants_single_copy(bytes.size()) == (converging == 0));
+    CHECK(writer.wants_single_copy(bytes.size()) == (senders_to_root == 0));
   }
 }
 

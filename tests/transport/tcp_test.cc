@@ -97,21 +97,72 @@ TEST_CASE("options that cannot work are refused with a reason") {
   CHECK(code_of({.bind_address = "192.0.2.1", .key = key}) == "system");  // nobody has that one
 }
 
-TEST_CASE("views that come in awkward pieces keep their promises") {
-  Lonely lonely;
-  Recorder& recorder = lonely.node->recorder;
-  recorder.decide = [](Link&, const Frame&) { return Acceptance::Kind::views; };
-  RawPeer peer = lonely.enter("");
-  std::string stream;
-  const std::vector<std::size_t> sizes = {1, 63, 64, 65, 8191, 8192, 8193, 131'072, 131'073, 400'001, 0, 17};
-  for (const std::size_t size : sizes) stream += text_of(encode(Frame{.length = size})) + text_of(pattern(size, size));
-  for (std::size_t at = 0, piece = 1; at < stream.size(); at += piece, piece = piece * 5 % 65521 + 1) {
-    peer.write(std::string_view(stream).substr(at, piece));
-    lonely.node->step();
+TEST_CASE("messages that come in awkward pieces are whole, expected or not, and views keep their promises") {
+  const std::vector<std::size_t> sizes = {1,      63,      64,      65,      8191, 8192,   8193,
+                                          20'000, 131'072, 131'073, 400'001, 0,    60'000, 17};
+  for (const auto kind : {Acceptance::Kind::views, Acceptance::Kind::memory}) {
+    for (const bool are_expected : {false, true}) {
+      CAPTURE(static_cast<int>(kind));
+      CAPTURE(are_expected);
+      Lonely lonely;
+      Recorder& recorder = lonely.node->recorder;
+      recorder.decide = [kind](Link&, const Frame&) { return kind; };
+      std::vector<std::byte> room(400'001);
+      if (kind == Acceptance::Kind::memory) recorder.place = room;
+      if (are_expected) {
+        recorder.on_received = [&](Link& from) {
+          if (recorder.messages.size() < sizes.size())
+            from.expect(sizes[recorder.messages.size()], recorder.place.data());
+        };
+      }
+      RawPeer peer = lonely.enter("", 2);
+      std::string stream;
+      for (const std::size_t size : sizes)
+        stream += text_of(encode(Frame{.length = size})) + text_of(pattern(size, size));
+      for (std::size_t at = 0, piece = 1; at < stream.size(); at += piece, piece = piece * 5 % 65521 + 1) {
+        peer.write(std::string_view(stream).substr(at, piece));
+        lonely.node->step();
+      }
+      REQUIRE(lonely.run_until([&] { return recorder.messages.size() == sizes.size(); }));
+      for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(recorder.messages[i].bytes == pattern(sizes[i], sizes[i]));
+      CHECK(recorder.broken == "");
+    }
   }
-  REQUIRE(lonely.run_until([&] { return recorder.messages.size() == sizes.size(); }));
-  for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(recorder.messages[i].bytes == pattern(sizes[i], sizes[i]));
-  CHECK(recorder.broken == "");
+}
+
+TEST_CASE("an abort is read whole where a payload is expected") {
+  for (const bool as_views : {false, true}) {
+    Lonely lonely;
+    Recorder& recorder = lonely.node->recorder;
+    std::vector<std::byte> room(16 * 1024);
+    recorder.on_received = [&](Link& from) { from.expect(room.size(), as_views ? nullptr : room.data()); };
+    RawPeer peer = lonely.enter(text_of(encode(Frame{})), 2);
+    REQUIRE(lonely.run_until([&] { return recorder.messages.size() == 1; }));
+    peer.write(text_of(abort_message(Error(ErrorCode::timeout, "rank 3 is late", 3, 9))));
+    REQUIRE(lonely.run_until([&] { return !recorder.failures.empty(); }));
+    CHECK(recorder.failures[0].text == "rank 3 is late");
+  }
+}
+
+TEST_CASE("a message of another length than was expected can be parked, and ends the link if it is taken") {
+  for (const auto kind : {Acceptance::Kind::park, Acceptance::Kind::memory, Acceptance::Kind::views}) {
+    CAPTURE(static_cast<int>(kind));
+    Lonely lonely;
+    Recorder& recorder = lonely.node->recorder;
+    std::vector<std::byte> room(16 * 1024);
+    recorder.on_received = [&](Link& from) {
+      recorder.decide = [kind](Link&, const Frame&) { return kind; };
+      from.expect(room.size(), kind == Acceptance::Kind::views ? nullptr : room.data());
+    };
+    RawPeer peer = lonely.enter(text_of(encode(Frame{})), 2);
+    REQUIRE(lonely.run_until([&] { return recorder.messages.size() == 1; }));
+    const std::string shorter = text_of(encode(Frame{.length = 9000})) + text_of(pattern(9000, 1));
+    peer.write(shorter + shorter);
+    REQUIRE(lonely.run_until([&] { return !recorder.failures.empty() || !recorder.parked.empty(); }));
+    CHECK(recorder.messages.size() == 1);
+    CHECK(recorder.failures.empty() == (kind == Acceptance::Kind::park));
+    if (!recorder.failures.empty()) CHECK(recorder.failures[0].text.find("expected 16384 bytes") != std::string::npos);
+  }
 }
 
 TEST_CASE("bytes that are no frame end the link as a mismatch that names the peer") {

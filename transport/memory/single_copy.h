@@ -27,11 +27,11 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 ///
 /// Where ranks share cores, a message waits for other ranks most of the time, so only the processor time of the copies
 /// is compared. Through slots that is the time of both ends: a sender times its copies while the receiver tries slots.
-/// Only where several messages converge on a receiver that sends none, its senders copy side by side, and what the
-/// receiver copies alone is what takes time. A single copy must be clearly faster, since its sender cannot go on before
-/// its receiver has had the core. There the trial ends early while none has been (all_to_all of 16 MiB among 8 ranks on
-/// 2 cores: 8.7 ms with all tries, 5.9 with one). Messages below 2 MiB are tried four times first, since the data of
-/// the first two are in no near cache.
+/// Only at a root to which several ranks send, as in a gather, they copy side by side, and the root's copies are what
+/// takes time. With a core each, too, the time of a message at such a root is only its own. A single copy must be
+/// clearly faster, since its sender cannot go on before its receiver has had the core. There the trial ends early while
+/// none has been (all_to_all of 16 MiB among 8 ranks on 2 cores: 8.7 ms with all tries, 5.9 with one). Messages below 2
+/// MiB are tried four times first, since the data of the first two are in no near cache.
 ///
 /// Threading: one thread at a time.
 class CopyChoice {
@@ -59,8 +59,8 @@ class CopyChoice {
   }
   /// Whether took() will use the time of a message of that size that now begins to arrive.
   bool is_trying(std::uint64_t bytes, bool single) const noexcept;
-  /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: copying it
-  /// took `time` of the processors.
+  /// A message has arrived, and took `time`, including the sender's work before that unless this is the root of a
+  /// gather. If cores are shared: copying it took `time` of the processors.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;
   /// A message has arrived that was reduced on arrival.
   void summed(std::uint64_t bytes) noexcept;

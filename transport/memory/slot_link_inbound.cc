@@ -127,8 +127,8 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
   if (!can_read_) try_to_read();
   if (!choice_.is_trying(frame.length, is_single_copy_)) return;
   is_timed_ = true;
-  slots_before_ = is_single_copy_ || acceptance.converging > 0 ? 0 : reader_.ready_slots();
-  counts_filling_ = acceptance.converging <= 1;
+  slots_before_ = is_single_copy_ || acceptance.senders_to_root > 0 ? 0 : reader_.ready_slots();
+  counts_filling_ = acceptance.senders_to_root <= 1;
   copying_ = {};
   began_ = Clock::now();
 }

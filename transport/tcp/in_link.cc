@@ -17,7 +17,6 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstring>
 
@@ -32,8 +31,9 @@ constexpr int most_drained = 256;  // in chunks: more than the buffers of a conn
 /// One call copies at most this many bytes, so that other links get their turn.
 constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
 constexpr std::size_t view_unit = 64;
-/// Messages whose payload is read together with its header: those that the read-ahead would bring in two steps.
-constexpr std::size_t least_expected = 4 * 1024;
+/// Payloads that are read together with their headers. Shorter ones come with them into the read-ahead in any case;
+/// from longer ones nothing was gained.
+constexpr std::size_t least_expected = ReadAhead::capacity - frame_size + 1;
 constexpr std::size_t most_expected = 64 * 1024;
 
 std::size_t limited(std::uint64_t bytes, std::size_t limit) {
@@ -108,7 +108,8 @@ void InLink::resume() noexcept {
 }
 
 void InLink::expect(std::size_t length, std::byte* memory) noexcept {
-  expected_ = length >= least_expected && length <= most_expected ? length : 0;
+  const std::size_t most = memory ? most_expected : std::min(most_expected, context_.chunk.size());
+  expected_ = length >= least_expected && length <= most ? length : 0;
   expected_memory_ = memory;
 }
 
@@ -210,6 +211,11 @@ void InLink::begin_message() noexcept {
 void InLink::offer() noexcept {
   offer_again_ = false;
   const Acceptance acceptance = context_.sink->arrived(*this, frame_);
+  if (early_.size() > rest_ && acceptance.kind != Acceptance::Kind::park)
+    return lose(Certainty::sure, {ErrorCode::mismatch,
+                                  fmt::format("rank {} expected {} bytes from {}, and {} came", context_.rank,
+                                              expected_, context_.name_of(peer()), rest_),
+                                  peer()});
   switch (acceptance.kind) {
     case Acceptance::Kind::park:
       return;
@@ -227,7 +233,6 @@ void InLink::offer() noexcept {
 void InLink::take_early_bytes() noexcept {
   const std::span<std::byte> early = std::exchange(early_, {});
   expected_ = 0;
-  assert(early.size() <= rest_);
   if (phase_ == Phase::memory) {
     if (!early.empty() && early.data() != memory_.data()) std::memcpy(memory_.data(), early.data(), early.size());
     memory_ = memory_.subspan(early.size());
@@ -294,10 +299,12 @@ net::Moved InLink::read_ahead() noexcept {
 net::Moved InLink::read_expected() noexcept {
   std::span<std::byte> header = ahead_.room().first(frame_size);
   early_ = expected_memory_ ? std::span{expected_memory_, expected_} : context_.chunk.first(expected_);
-  const net::Moved moved = read_pieces(header, early_);
+  const std::size_t wanted = limited(striping_.left_at(position_), frame_size + expected_);
+  net::Moved moved = read_pieces(header, early_);
   const std::size_t in_header = std::min(moved.bytes, frame_size);
   ahead_.filled(in_header);
   early_ = early_.first(moved.bytes - in_header);
+  if (moved.error == 0 && moved.bytes < wanted) moved.error = EAGAIN;
   return moved;
 }
 

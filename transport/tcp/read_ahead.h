@@ -12,6 +12,8 @@ namespace tutti::transport::tcp {
 /// Bytes that were read before it was known where they belong: headers, and payload that came with them.
 class ReadAhead {
  public:
+  static constexpr std::size_t capacity = 8192;
+
   std::size_t size() const { return end_ - begin_; }
   std::span<const std::byte> bytes() const { return std::span(memory_).subspan(begin_, size()); }
   /// Room for more bytes. Moves the others to the front first.
@@ -24,11 +26,11 @@ class ReadAhead {
   void add(std::span<const std::byte> more);
 
  private:
-  std::array<std::byte, 8192> memory_;
+  std::array<std::byte, capacity> memory_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
 };
 
-static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read whole");
+static_assert(ReadAhead::capacity >= frame_size + max_reason, "an abort is read whole");
 
 }  // namespace tutti::transport::tcp

@@ -71,7 +71,7 @@ TEST_CASE("a plan is built once and serves every size") {
 TEST_CASE("a root that sends nothing knows how many ranks it receives from") {
   Planner cache = planner("");  // of rank 1
   const auto senders = [&cache](Collective collective, std::string_view algorithm, int root) {
-    return cache.prepare({.collective = collective, .algorithm = algorithm, .bytes = 4, .root = root}).converging;
+    return cache.prepare({.collective = collective, .algorithm = algorithm, .bytes = 4, .root = root}).senders_to_root;
   };
   CHECK(senders(Collective::gather, "direct", 1) == 3);
   CHECK(senders(Collective::gather, "direct", 0) == 0);
