@@ -7,7 +7,7 @@
 namespace tutti {
 
 /// Addresses about which something was found out that need not be found out again. Each is remembered until another one
-/// needs its place.
+/// needs its place. Null is always one of them.
 class KnownAddresses {
  public:
   bool has(const void* address) const noexcept { return places_[place_of(address)] == address; }

@@ -24,8 +24,11 @@ class EagerCredit {
   static constexpr std::size_t overhead = 256;
   /// Credit is returned in portions of this size, so that a stream of messages costs few extra frames. It is more than
   /// the longest message, each of which would else cost one (exchanges of 256 KiB by two ranks, back to back: 21.6 us
-  /// with half of this size, 14.4 with this).
+  /// with half of this size, 14.4 with this). A burst of sends may therefore find only half of
+  /// the limit free.
   static constexpr std::size_t lump = limit / 2;
+
+  static_assert(lump > longest + overhead && limit - lump >= longest + overhead, "credit comes before it is needed");
 
   // ---- Messages that this rank sends
   bool allows(std::size_t bytes) const { return outstanding_ + bytes + overhead <= limit; }

@@ -40,7 +40,8 @@ bool can_be_read(const std::byte* address) {
 }
 
 /// Each address is checked once, since a check takes 0.25 us, a tenth of the time of a short exchange. Only the driver
-/// of a GPU gives programs such memory for their buffers: where there is one, it may since have mapped some there.
+/// of a GPU gives programs such memory for their buffers: where there is one, it may since have mapped some there. (If
+/// it did so before anybody has found it, at an address that was checked, the receiver reports that it cannot read.)
 bool is_readable(const std::byte* address) {
   thread_local constinit KnownAddresses readable;
   if (cuda::driver_was_found.load(std::memory_order_relaxed)) return can_be_read(address);

@@ -17,6 +17,9 @@ TEST_CASE("known addresses: those that were added") {
   known.add(pointer(first));
   CHECK(known.has(pointer(first)));
   CHECK(!known.has(pointer(first + 1)));
+  CHECK(known.has(nullptr));
+  for (std::uintptr_t other = 1; other <= 10'000; ++other) known.add(pointer(first + 64 * other));
+  CHECK(!known.has(pointer(first)));  // pushed out
 }
 
 TEST_CASE("known addresses: two buffers that begin at the same place of their pages are mostly both known") {
