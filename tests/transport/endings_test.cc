@@ -327,6 +327,16 @@ TEST_CASE("a rank that is cut off hears of it from its own links") {
   });
 }
 
+TEST_CASE("waking a rank whose board showed that it sleeps is no failure if it has left since") {
+  for_each_kind([](const Kind& kind) {
+    Mesh mesh(kind, 2);
+    mesh.kill(1);
+    mesh[0].transport->wake(1, 2);
+    mesh.settle();
+    CHECK(mesh[0].recorder.failures.empty());
+  });
+}
+
 TEST_CASE("a peer without an address, or gone before the first message, fails the link") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2, seconds(1));  // which TCP tries for

@@ -144,6 +144,10 @@ InprocTransport::~InprocTransport() {
 
 std::string InprocTransport::address() const { return fmt::format("inproc:{}", rank_); }
 
+void InprocTransport::wake(int peer, Channel) noexcept {
+  if (!is_cut()) hub_->seat(peer).ring();
+}
+
 std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) {
   address_of(peer);
   auto ring = std::make_shared<SharedRing>();

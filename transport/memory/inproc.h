@@ -45,6 +45,8 @@ class InprocTransport final : public SlotTransport {
 
   const char* name() const override { return "inproc"; }
   std::string address() const override;
+  /// The peer may have left since its board was looked at, which is no failure.
+  void wake(int peer, Channel) noexcept override;
 
  private:
   std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;

@@ -137,10 +137,6 @@ bool OutboundSlotLink::may_lend(std::uint64_t length) const noexcept {
   return length >= CopyChoice::least_bytes && host_->copy_policy().single_copy != SingleCopy::never;
 }
 
-void OutboundSlotLink::wake() noexcept {
-  if (usable()) endpoint_->wake_peer();
-}
-
 /// False: the link has failed; the sink has been or will be told.
 bool OutboundSlotLink::usable() noexcept {
   if (state_ == State::fresh) connect();

@@ -116,8 +116,6 @@ class OutboundSlotLink final : public Link {
   std::uint64_t longest_unasked() const noexcept override { return std::uint64_t{256} * 1024; }
   /// Outgoing messages are never parked.
   void resume() noexcept override {}
-  /// Wakes the peer.
-  void wake() noexcept;
 
   bool idle() const { return queue_.empty(); }
   /// Moves as much of the backlog as fits; true if anything was moved. Without a sink, completions are dropped.

@@ -32,7 +32,7 @@ class SlotTransport : public Transport, protected SlotHost {
   Link& open(int peer, Channel channel) override;
   Board* board(Channel channel, std::span<const int> members, bool with_areas) override;
   bool has_boards() const noexcept override { return true; }
-  void wake(int peer, Channel channel) noexcept override { link_to(peer, channel).wake(); }
+  void wake(int peer, Channel channel) noexcept override = 0;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
