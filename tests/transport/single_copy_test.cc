@@ -166,6 +166,7 @@ TEST_CASE("with a core each, the sender's work before its message was seen count
     const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
     const Frame frame{.length = bytes.size()};
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+      REQUIRE(writer.has_room(slot_count));
       if (writer.wants_single_copy(bytes.size())) {
         REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
       } else {
