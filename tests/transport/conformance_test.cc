@@ -247,30 +247,32 @@ TEST_CASE("a payload may be expected before its message has come, in memory and 
   const std::vector<std::size_t> sizes{4096, 16 * 1024, 100, 8148, 65536, 65537, mebibyte, 0, 5000, 5000, 32 * 1024, 1};
   for_each_kind([&](const Kind& kind) {
     for (const bool all_at_once : {true, false}) {
-      for (const auto& [accept, in_place] :
-           {std::pair{Accept::memory, true}, std::pair{Accept::memory, false}, std::pair{Accept::views, false}}) {
-        CAPTURE(all_at_once);
-        CAPTURE(static_cast<int>(accept));
-        CAPTURE(in_place);
-        Mesh mesh(kind, 2);
-        Recorder& receiver = mesh[1].recorder;
-        receiver.decide = [kind = accept](Link&, const Frame&) { return kind; };
-        Link& link = mesh[0].transport->open(1, 2);
-        constexpr std::byte untouched{0xee};
-        std::vector<std::byte> room(mebibyte + 64, untouched);
-        if (in_place) receiver.place = room;
-        std::size_t next = 0;
-        receiver.on_received = [&, as_views = accept == Accept::views](Link& from) {
-          if (++next < sizes.size()) from.expect(sizes[next], as_views ? nullptr : room.data());
-        };
-        for (std::size_t i = 0; i < sizes.size(); ++i) {
-          mesh[0].send(link, sizes[i], i);
-          if (!all_at_once) REQUIRE(mesh.run_until([&] { return receiver.messages.size() > i; }));
+      for (const bool in_place : {true, false}) {
+        for (const Accept accept : {Accept::memory, Accept::views}) {
+          if (in_place && accept == Accept::views) continue;
+          CAPTURE(all_at_once);
+          CAPTURE(static_cast<int>(accept));
+          CAPTURE(in_place);
+          Mesh mesh(kind, 2);
+          Recorder& receiver = mesh[1].recorder;
+          receiver.decide = [=](Link&, const Frame&) { return accept; };
+          Link& link = mesh[0].transport->open(1, 2);
+          constexpr std::byte untouched{0xee};
+          std::vector<std::byte> room(mebibyte + 64, untouched);
+          if (in_place) receiver.place = room;
+          std::size_t next = 0;
+          receiver.on_received = [&](Link& from) {
+            if (++next < sizes.size()) from.expect(sizes[next], accept == Accept::memory ? room.data() : nullptr);
+          };
+          for (std::size_t i = 0; i < sizes.size(); ++i) {
+            mesh[0].send(link, sizes[i], i);
+            if (!all_at_once) REQUIRE(mesh.run_until([&] { return receiver.messages.size() > i; }));
+          }
+          REQUIRE(mesh.run_until([&] { return receiver.messages.size() == sizes.size() && mesh[0].all_sent(); }));
+          for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(is_pattern(receiver.messages[i], sizes[i], i));
+          CHECK(receiver.broken == "");
+          CHECK(std::ranges::all_of(std::span{room}.last(64), [](std::byte each) { return each == untouched; }));
         }
-        REQUIRE(mesh.run_until([&] { return receiver.messages.size() == sizes.size() && mesh[0].all_sent(); }));
-        for (std::size_t i = 0; i < sizes.size(); ++i) CHECK(is_pattern(receiver.messages[i], sizes[i], i));
-        CHECK(receiver.broken == "");
-        CHECK(std::ranges::all_of(std::span{room}.last(64), [](std::byte each) { return each == untouched; }));
       }
     }
   });
