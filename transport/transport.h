@@ -15,6 +15,7 @@
 namespace tutti::transport {
 
 class Board;
+enum class BoardPart : std::uint8_t;
 class Link;
 
 /// Identifies a communicator's set of links; equal on all its members. Links of different channels are independent.
@@ -160,9 +161,9 @@ class Transport {
   /// What `peer` has given under that name; empty until it has arrived. Throws Error{system} if this process had no
   /// room for it.
   virtual Descriptor take(int peer, Channel name);
-  /// A board in such memory, the same one at each call; null until it has arrived, and until its areas have, if
-  /// `with_areas`. It lasts as long as the channel, which is even.
-  virtual Board* board(Channel channel, std::span<const int> members, bool with_areas);
+  /// A board in such memory, the same one at each call; null until it has arrived, and until the part has that `with`
+  /// names. It lasts as long as the channel, which is even.
+  virtual Board* board(Channel channel, std::span<const int> members, BoardPart with);
   virtual bool has_boards() const noexcept { return false; }
   /// Wakes `peer`, whose board shows that it sleeps.
   virtual void wake(int /*peer*/, Channel) noexcept {}

@@ -4,9 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -29,12 +31,14 @@ struct Memory {
   Board seen_by(int rank) const {
     Board made{board, ranks, rank};
     made.add_areas(rooms);
+    made.add_slots(slots);
     return made;
   }
 
   int ranks;
   std::shared_ptr<std::byte> board;
   std::shared_ptr<std::byte> rooms;
+  std::shared_ptr<std::byte> slots = filled(Board::bytes_of_slots, 0x5a);
 };
 
 std::vector<std::byte> words_of(int rank, std::uint64_t round, std::size_t size) {
@@ -128,6 +132,81 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     }
     CHECK(!fast.may_begin(size));
   }
+}
+
+TEST_CASE("a slot is free once all ranks have begun a round late enough to have read it") {
+  const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
+  for (const std::uint64_t late : {std::uint64_t{0}, std::uint64_t{3}}) {
+    CAPTURE(late);
+    const Memory memory{2};
+    Board fast = memory.seen_by(0);
+    Board slow = memory.seen_by(1);
+    const auto goes_on = [&](std::uint64_t reads_late) {
+      REQUIRE(fast.may_use_slot());
+      fast.next_slot(reads_late);
+      begin(fast);
+    };
+    for (std::uint64_t round = 1; round <= Board::row_slots; ++round) goes_on(late);
+    for (std::uint64_t steps = 0; steps < late + 2; ++steps) {
+      CHECK(!fast.may_use_slot());
+      begin(slow);
+    }
+    for (int steps = 0; steps < 100; ++steps) {
+      goes_on(late);
+      REQUIRE(!fast.may_use_slot());
+      begin(slow);
+    }
+    // A later call does not read late, but the slots of this one still are.
+    for (std::uint64_t round = 1; round < Board::row_slots; ++round) {
+      goes_on(0);
+      REQUIRE(!fast.may_use_slot());
+      begin(slow);
+    }
+    for (std::uint64_t round = 0; round <= late; ++round) goes_on(0);
+    REQUIRE(!fast.may_use_slot());
+  }
+}
+
+TEST_CASE("slots of rounds in a row are apart, and all ranks find the same ones") {
+  const Memory memory{3};
+  Board one = memory.seen_by(0);
+  Board other = memory.seen_by(2);
+  CHECK(one.has(BoardPart::slots));
+  CHECK(!Board(memory.board, 3, 1).has(BoardPart::slots));
+  std::set<std::byte*> slots;
+  for (std::uint64_t round = 1; round <= Board::row_slots; ++round) {
+    std::byte* const slot = one.next_slot(0);
+    slots.insert(slot);
+    one.begin(0, {}, 0, {});
+    other.begin(0, {}, 0, {});
+    CHECK(other.slot_before(0) == slot);
+  }
+  CHECK(*slots.begin() == memory.slots.get());
+  CHECK(*slots.rbegin() + Board::row_slot_bytes == memory.slots.get() + Board::bytes_of_slots);
+  for (auto slot = slots.begin(); std::next(slot) != slots.end(); ++slot)
+    CHECK(*std::next(slot) - *slot == Board::row_slot_bytes);
+  CHECK(slots.size() == Board::row_slots);
+}
+
+TEST_CASE("a rank has begun an earlier round although its post has made room for a later one") {
+  const Memory memory{2};
+  Board one = memory.seen_by(0);
+  Board ahead = memory.seen_by(1);
+  const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
+  for (int rounds = 0; rounds < 10; ++rounds) begin(one);
+  CHECK(!one.has_begun(1, 9));
+  CHECK(one.latest_of(1) == 0);
+  begin(ahead);
+  CHECK(one.latest_of(1) == 1);
+  CHECK(one.has_begun(1, 9));
+  CHECK(!one.has_begun(1, 8));
+  CHECK(!one.is_in_next(1));
+  for (int rounds = 1; rounds < 11; ++rounds) begin(ahead);
+  CHECK(one.is_in_next(1));
+  CHECK(one.latest_of(1) == 11);
+  for (std::uint64_t rounds = 11; rounds < board_depth + 8; ++rounds) begin(ahead);
+  CHECK(one.has_begun(1, 9));
+  CHECK(one.has_begun(1, 0));
 }
 
 TEST_CASE("a rank that is cut off is not there any more, but its earlier posts are") {

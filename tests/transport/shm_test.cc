@@ -169,11 +169,11 @@ TEST_CASE("a board for which a rank has no descriptor free is not waited for: th
   Mesh mesh(shm_kind(), 2);
   constexpr std::array members{0, 1};
   std::string reason;
-  REQUIRE(mesh[0].transport->board(4, members, false) != nullptr);
+  REQUIRE(mesh[0].transport->board(4, members, BoardPart::posts_only) != nullptr);
   NoDescriptors none;
   none.taken.pop_back();  // enough to accept the connection, but not what comes over it
   for (Board* board = nullptr; board == nullptr && reason.empty(); mesh.step()) try {
-      board = mesh[1].transport->board(4, members, false);
+      board = mesh[1].transport->board(4, members, BoardPart::posts_only);
     } catch (const Error& error) {
       reason = error.what();
     }

@@ -71,18 +71,20 @@ std::byte* Board::area(int rank, std::uint64_t round, std::size_t size) const no
 
 /// Looks for the newest round that each rank has begun, beginning with the latest. A rank that keeps up is therefore
 /// checked only once in many rounds.
-bool Board::all_have_read(std::size_t size, std::uint64_t rounds) noexcept {
-  const std::uint64_t needed = round_ + 1 + rounds - depth(size);
+bool Board::all_have_begun(std::uint64_t needed) noexcept {
   std::uint64_t all = round_;
-  const auto has_begun = [&](int rank, std::uint64_t round) {
-    return post(rank, round).round.load(std::memory_order_acquire) >= round;
-  };
   for (int rank = 0; rank < ranks_; ++rank) {
-    if (!has_begun(rank, needed)) return false;
-    while (!has_begun(rank, all)) --all;
+    if (!has_reached(rank, needed)) return false;
+    while (!has_reached(rank, all)) --all;
   }
   all_begun_ = all;
   return true;
+}
+
+std::uint64_t Board::latest_of(int rank) const noexcept {
+  std::uint64_t round = round_ + row_slots;
+  while (round + row_slots > round_ && round > 0 && !has_reached(rank, round)) --round;
+  return round;
 }
 
 void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,

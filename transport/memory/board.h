@@ -23,6 +23,9 @@ inline constexpr std::uint64_t board_depth = 64;
 /// Xeon: 0.33 us, and 0.27 with the data in an area).
 inline constexpr std::size_t post_bytes = 48;
 
+/// What a board has beside its posts. Many groups never need it.
+enum class BoardPart : std::uint8_t { posts_only, areas, slots };
+
 /// Memory that all ranks of a group map. In each round a rank writes its contribution there and reads those of the
 /// others, which takes one transfer of a cache line and no acknowledgement.
 ///
@@ -60,6 +63,11 @@ class Board {
   static std::uint64_t depth_for(std::size_t size, int ranks) {
     return size > std::max(post_bytes, small_area_bytes(ranks)) ? large_area_depth(ranks) : board_depth;
   }
+  /// Sums that pass from rank to rank lie in slots, which all ranks use in turn: round n uses slot n % row_slots. They
+  /// take 2 MiB, so that they stay in the caches.
+  static constexpr std::size_t row_slot_bytes = std::size_t{64} * 1024;
+  static constexpr std::uint64_t row_slots = 32;
+  static constexpr std::size_t bytes_of_slots = row_slots * row_slot_bytes;
   /// Without areas.
   static std::size_t bytes_for(int ranks);
   static std::size_t bytes_of_areas(int ranks);
@@ -69,14 +77,37 @@ class Board {
   /// contributes more than `post_bytes`.
   void add_areas(std::shared_ptr<std::byte> memory) noexcept;
   bool has_rooms() const noexcept { return areas_ != nullptr; }
+  /// The same with bytes_of_slots bytes, before the first round in which a sum passes.
+  void add_slots(std::shared_ptr<std::byte> memory) noexcept { slots_ = std::move(memory); }
+  bool has(BoardPart part) const noexcept {
+    if (part == BoardPart::posts_only) return true;
+    return (part == BoardPart::areas ? areas_ : slots_) != nullptr;
+  }
 
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
   /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, std::uint64_t rounds = 1) noexcept {
-    return is_known_to_be_free(size, rounds) || all_have_read(size, rounds);
+    return is_known_to_be_free(size, rounds) || all_have_begun(round_ + 1 + rounds - depth(size));
   }
+  /// The same for the slot of the next round.
+  bool may_use_slot() noexcept {
+    const std::uint64_t next = round_ + 1;
+    if (next <= row_slots) return true;
+    const std::uint64_t last_use = next - row_slots;
+    const std::uint64_t needed = last_use + 1 + (last_use <= late_round_ ? late_ : 0);
+    return all_begun_ >= needed || all_have_begun(needed);
+  }
+  /// That slot. Ranks read it before they have begun more than `late` rounds after that one. Only the first rank that
+  /// uses a slot must know that it may; the others come after it.
+  std::byte* next_slot(std::uint64_t late) noexcept {
+    if (late > 0) late_round_ = round_ + 1;
+    late_ = std::max(late_, late);
+    return slot(round_ + 1);
+  }
+  /// That of the round `ago` rounds before the one that this rank has begun last.
+  const std::byte* slot_before(std::uint64_t ago) const noexcept { return slot(round_ - ago); }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
   std::byte* room(std::size_t size) const noexcept {
     return size <= post_bytes ? post(rank_, round_ + 1).contribution.data() : area(rank_, round_ + 1, size);
@@ -92,6 +123,14 @@ class Board {
   void fetch_next(std::size_t size) const noexcept;
   /// `rank` has begun this rank's round. Its contribution can be read until this rank begins the next round.
   bool is_here(int rank) const noexcept { return posts_now_[rank].round.load(std::memory_order_acquire) == round_; }
+  /// `rank` has begun the round `ago` rounds before this rank's.
+  bool has_begun(int rank, std::uint64_t ago) const noexcept { return has_reached(rank, round_ - ago); }
+  /// `rank` has begun the round after this rank's, and this one not more than a few rounds before.
+  bool is_in_next(int rank) const noexcept {
+    return post(rank, round_ + 1).round.load(std::memory_order_acquire) == round_ + 1;
+  }
+  /// The latest round that `rank` has begun, if that is about as far as this rank.
+  std::uint64_t latest_of(int rank) const noexcept;
   std::uint64_t history(int rank) const noexcept { return posts_now_[rank].history; }
   /// `rank` has begun the round after this rank's, with a history other than `history`.
   bool differs_in_next(int rank, std::uint64_t history) const noexcept {
@@ -164,7 +203,12 @@ class Board {
   bool is_known_to_be_free(std::size_t size, std::uint64_t rounds) const noexcept {
     return all_begun_ + depth(size) > round_ + rounds;
   }
-  bool all_have_read(std::size_t size, std::uint64_t rounds) noexcept;
+  bool all_have_begun(std::uint64_t needed) noexcept;
+  /// `rank` has begun that round, or any later one whose post lies in the same place.
+  bool has_reached(int rank, std::uint64_t round) const noexcept {
+    return post(rank, round).round.load(std::memory_order_acquire) >= round;
+  }
+  std::byte* slot(std::uint64_t round) const noexcept { return slots_.get() + round % row_slots * row_slot_bytes; }
   template <class Look>
   auto find(int rank, std::uint64_t round, const Look& look) const noexcept;
   Post* posts(std::uint64_t round) const noexcept {
@@ -176,6 +220,7 @@ class Board {
 
   std::shared_ptr<std::byte> memory_;
   std::shared_ptr<std::byte> areas_;  ///< null: not added yet
+  std::shared_ptr<std::byte> slots_;  ///< the same
   int ranks_;
   int rank_;
   Post* posts_;
@@ -187,7 +232,9 @@ class Board {
   std::uint64_t large_area_depth_ = 0;  ///< 0: no round that needs an area may begin
   std::byte* large_ = nullptr;
   std::uint64_t round_ = 0;
-  std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, last value seen
+  std::uint64_t late_round_ = 0;  ///< the last round whose slot is read late,
+  std::uint64_t late_ = 0;        ///< namely up to that many rounds
+  std::uint64_t all_begun_ = 0;   ///< rounds that all ranks have begun, last value seen
   bool is_armed_ = false;
   bool is_cut_ = false;
 };

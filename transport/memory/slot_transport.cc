@@ -45,7 +45,7 @@ std::shared_ptr<Areas> SlotTransport::areas(int peer, Channel channel) {
   return areas;
 }
 
-Board* SlotTransport::board(Channel channel, std::span<const int> members, bool with_areas) {
+Board* SlotTransport::board(Channel channel, std::span<const int> members, BoardPart with) {
   const int ranks = static_cast<int>(members.size());
   auto known = boards_.find(channel);
   if (known == boards_.end()) {
@@ -58,7 +58,12 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, bool 
     known = boards_.emplace(channel, std::move(shared)).first;
   }
   Board& board = known->second.board;
-  if (with_areas && !board.has_rooms()) {
+  if (with == BoardPart::slots && !board.has(with)) {
+    auto memory = board_memory(name_of_slots(channel), members, Board::bytes_of_slots, 0);
+    if (!memory) return nullptr;
+    board.add_slots(std::move(memory));
+  }
+  if (with == BoardPart::areas && !board.has(with)) {
     auto memory = board_memory(name_of_areas(channel), members, Board::bytes_of_areas(ranks), 0);
     if (!memory) return nullptr;
     board.add_areas(std::move(memory));

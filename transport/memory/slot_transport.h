@@ -16,7 +16,9 @@
 namespace tutti::transport {
 
 /// The areas of a board are memory with a name of its own. Boards belong to channels of collectives, which are even.
+/// Names of a board's memory. The channels of boards are even.
 constexpr Channel name_of_areas(Channel channel) { return channel | 1; }
+constexpr Channel name_of_slots(Channel channel) { return ~channel; }
 
 /// The common part of transports made of slots. A subclass adds how rings reach the peer, how a sleeping peer is woken,
 /// and how the departure of a peer is noticed.
@@ -30,7 +32,7 @@ class SlotTransport : public Transport, protected SlotHost {
   void set_peers(std::vector<std::string> addresses) override;
   void set_sink(Sink& sink) override { sink_ = &sink; }
   Link& open(int peer, Channel channel) override;
-  Board* board(Channel channel, std::span<const int> members, bool with_areas) override;
+  Board* board(Channel channel, std::span<const int> members, BoardPart with) override;
   bool has_boards() const noexcept override { return true; }
   void wake(int peer, Channel channel) noexcept override = 0;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;

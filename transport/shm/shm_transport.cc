@@ -182,7 +182,7 @@ bool ShmTransport::flushed(Channel channel) const noexcept {
 void ShmTransport::closed(Channel channel, bool aborted) noexcept {
   arrived_.erase(channel);
   std::erase_if(unsent_, [=](const Introduction& offer) { return offer.channel == channel; });
-  for (const Channel name : {channel, name_of_areas(channel)}) {
+  for (const Channel name : {channel, name_of_areas(channel), name_of_slots(channel)}) {
     pool_.forget(name);
     if (aborted) pool_.group_failed(name);
   }
