@@ -25,6 +25,7 @@ struct Traits {
   bool equal_parts = false;
   bool rank_order = false;
   bool mesh = false;
+  bool row = false;
   bool shared_buffers = false;
 };
 
@@ -40,6 +41,7 @@ constexpr Entry entry(Collective collective, std::string_view name, Builder buil
           .equal_parts = traits.equal_parts,
           .rank_order = traits.rank_order,
           .mesh = traits.mesh,
+          .in_row = traits.row,
           .shared_buffers = traits.shared_buffers,
           .idea = idea};
 }
@@ -47,6 +49,7 @@ constexpr Entry entry(Collective collective, std::string_view name, Builder buil
 constexpr Traits plain{};
 constexpr Traits pipelined{.pipeline = true};
 constexpr Traits in_slices{.pipeline = true, .slices = true};
+constexpr Traits in_slices_in_a_row{.pipeline = true, .slices = true, .row = true};
 constexpr Traits with_radix{.radix = true};
 constexpr Traits with_domains{.radix = true, .domains = true};
 constexpr Traits with_radix_in_slices{.radix = true, .pipeline = true, .slices = true};

@@ -25,6 +25,7 @@ struct Entry {
   bool equal_parts = false;     ///< needs parts of equal size: not for _v calls
   bool rank_order = false;      ///< reduces every block at one rank as the left fold in rank order
   bool mesh = false;            ///< all ranks exchange messages themselves, at once, so that it runs on a board
+  bool in_row = false;          ///< passes sums along a row of ranks, so that it runs on a board
   bool shared_buffers = false;  ///< is used if ranks can read and write each other's buffers
   std::string_view idea = {};   ///< one line for people
 };
