@@ -31,8 +31,6 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
                         const Ground& ground, PartOffsets& offsets) {
   const int pipeline = prepared.plan.shape.pipeline;
   BoardCall call;
-  call.program_ = &*prepared.board;
-  call.by_domains_ = prepared.board->by_domains;
   call.blocks_ = ground.ranks * pipeline;
   call.scratch_ = prepared.board_scratch.get();
   call.buffers_ = buffers_of(request, ground.rank, ground.ranks, pipeline, offsets);
@@ -42,6 +40,12 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.copy_streaming_ = ground.kernels->copy_streaming;
   call.streams_ =
       !call.arithmetic_.averages() && compute::streams(request.output.count * call.arithmetic_.element_size());
+  if (prepared.row) {
+    call.bind_to_row(*prepared.row, request, ground.rank);
+    return call;
+  }
+  call.program_ = &*prepared.board;
+  call.by_domains_ = prepared.board->by_domains;
   if (location.given()) {
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
@@ -69,6 +73,13 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.rounds_ahead_ = call.rounds_;
   call.may_run_inline_ = std::cmp_less(call.rounds_, transport::Board::depth_for(call.most_ahead_, ground.ranks));
   return call;
+}
+
+void BoardCall::bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank) {
+  contribution_ = {static_cast<const std::byte*>(request.input.data), request.input.count * arithmetic_.element_size()};
+  auto* const output = static_cast<std::byte*>(request.output.data);
+  row_ = RowCall{program, rank, {output, request.input.count}, arithmetic_, streams_ ? copy_streaming_ : nullptr};
+  rounds_ = row_.rounds();
 }
 
 std::size_t BoardCall::scratch_bytes(const BoardProgram& program) {
@@ -110,6 +121,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
 }
 
 std::size_t BoardCall::size_of_later_round(int round) const {
+  if (in_row()) return row_.size_of_round(round);
   return is_in_window() ? window_.size_of_round(round) : phase_of(round).own_size;
 }
 
@@ -142,7 +154,7 @@ std::span<const std::byte> BoardCall::own_data(const Phase& phase) const {
 
 void BoardCall::contribute_instead(const std::byte* data) {
   buffers_.input.origin = origin(data, 0);
-  contribution_ = own_data(phases_[0]);
+  contribution_ = in_row() ? std::span{data, contribution_.size()} : own_data(phases_[0]);
 }
 
 std::size_t BoardCall::put_pieces(std::byte* room, const std::byte* contribution, int round,
@@ -261,12 +273,14 @@ std::size_t BoardCall::fold(const transport::Board& board, const Phase& phase, c
 // ---- The trace -------------------------------------------------------------------------------------------------
 
 bool BoardCall::is_read_by(int peer, int round) const {
+  if (in_row()) return row_.is_read_by(peer, round);
   if (is_in_window()) return true;
   return std::ranges::any_of(phase_of(round).round->readings,
                              [peer](const BoardProgram::Reading& reading) { return reading.reader == peer; });
 }
 
 std::size_t BoardCall::bytes_to(int peer, int round) const {
+  if (in_row()) return row_.size_of_round(round);
   if (is_in_window()) return window_.size_of_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;
@@ -276,6 +290,7 @@ std::size_t BoardCall::bytes_to(int peer, int round) const {
 }
 
 std::size_t BoardCall::bytes_from(int peer, int round) const {
+  if (in_row()) return row_.size_of_round(round);
   if (is_in_window()) return window_.size_of_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;

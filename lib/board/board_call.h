@@ -5,6 +5,7 @@
 #include <span>
 
 #include "algorithms/board_program.h"
+#include "lib/board/row_call.h"
 #include "lib/board/window_call.h"
 #include "lib/collective/arithmetic.h"
 #include "lib/collective/call_buffers.h"
@@ -22,7 +23,8 @@ struct Prepared;
 /// A contribution that does not fit on the board is posted piece by piece. A round of the program then takes several
 /// rounds of the board, one for each piece; in each of them the same piece of every unit is posted and read.
 ///
-/// If the buffers lie in allocated memory, only their offsets are posted: see WindowCall.
+/// If the buffers lie in allocated memory, only their offsets are posted: see WindowCall. If the plan passes its sums
+/// along a row of ranks, they stay in slots of the board: see RowCall.
 class BoardCall {
  public:
   struct Ground {
@@ -48,11 +50,13 @@ class BoardCall {
   int rounds_ahead() const { return rounds_ahead_; }
   /// The most that this rank contributes to one of them.
   std::size_t most_ahead() const { return most_ahead_; }
-  /// The ranks whose posts the round reads.
-  std::span<const int> awaited(int round) const { return phase_of(round).awaited; }
+  /// The ranks whose posts the round reads, or in a row those of the round late() rounds before.
+  std::span<const int> awaited(int round) const { return in_row() ? row_.awaited(round) : phase_of(round).awaited; }
   /// This rank reads posts of the round, and others read its own.
-  bool exchanges(int round) const { return phase_of(round).exchanges; }
+  bool exchanges(int round) const { return !in_row() && phase_of(round).exchanges; }
   bool is_in_window() const { return window_.given(); }
+  bool in_row() const { return row_.given(); }
+  const RowCall& row() const { return row_; }
   /// In some round a rank contributes more than fits into a post.
   bool uses_rooms() const { return uses_rooms_; }
   /// The call takes one round; or it takes a few with little work between them, and each may begin as soon as the one
@@ -77,12 +81,13 @@ class BoardCall {
     return phase.own_size;
   }
   /// Some results of the round are copies of this rank's own input, which need not wait for other ranks.
-  bool copies_own(int round) const { return phase_of(round).own_copies > 0; }
+  bool copies_own(int round) const { return !in_row() && phase_of(round).own_copies > 0; }
   /// Makes those results, once the contribution is on the board. Returns their bytes, without those that are in place.
   std::size_t copy_own(int round) const noexcept;
   /// Computes the other results of a round that all awaited ranks have begun. Returns how many bytes were read from
   /// other ranks. Call it in a compute::FloatEnvironment.
   std::size_t take(const transport::Board& board, int round) const noexcept {
+    if (in_row()) return row_.reads_in(round) ? row_.take(board.slot_before(row_.late()), round) : 0;
     return is_in_window() || !phase_of(round).round->results.empty() ? make_results(board, round) : 0;
   }
 
@@ -123,6 +128,7 @@ class BoardCall {
   };
 
   void bind(Phase& phase, const Round& round, std::size_t capacity);
+  void bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank);
   std::span<const std::byte> own_data(const Phase& phase) const;
   std::size_t size_of_later_round(int round) const;
   /// In a program by domains each phase has one piece.
@@ -177,6 +183,7 @@ class BoardCall {
   Arithmetic arithmetic_;
   compute::Copy copy_streaming_ = nullptr;
   WindowCall window_;
+  RowCall row_;
 };
 
 }  // namespace tutti::detail

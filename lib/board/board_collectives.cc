@@ -51,7 +51,14 @@ constexpr std::size_t most_scattered = 256 * 1024;
 /// stay faster, since each byte is copied less often (all_reduce of 16 MiB among 8 ranks on 2 cores: 20.0 ms by the
 /// best plan over links, 16.3 by a board).
 constexpr std::size_t most_not_simple = 64 * 1024;
+/// Shorter sums do not keep all ranks of a row at work.
+constexpr std::size_t least_in_row = 64 * 1024;
 constexpr std::size_t least_lent = 64 * 1024;
+
+transport::BoardPart part_for(const BoardCall& call) {
+  if (call.in_row()) return transport::BoardPart::slots;
+  return call.uses_rooms() ? transport::BoardPart::areas : transport::BoardPart::posts_only;
+}
 
 /// True for scatter and gather.
 bool has_one_reader_of_each_part(Collective collective) {
@@ -77,6 +84,7 @@ bool BoardCollectives::serves(const Prepared& prepared, Collective collective, s
   const std::size_t least_in_parts_to_lend = least_lent * static_cast<std::size_t>(group_.size());
   if (has_one_reader_of_each_part(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend))
     return false;
+  if (prepared.row) return contribution <= limit_ && bytes >= least_in_row;
   if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_, bytes)) return false;
   const algorithms::BoardProgram& board = *prepared.board;
   const bool gains_at_any_size =
@@ -202,10 +210,10 @@ bool BoardCollectives::progress() noexcept {
 }
 
 /// Asks the transport for the board. False: it is not there yet, or the group fails.
-bool BoardCollectives::find_board(bool with_rooms) noexcept {
-  if (board_ && (!with_rooms || board_->has_rooms())) return true;
+bool BoardCollectives::find_board(transport::BoardPart with) noexcept {
+  if (board_ && board_->has(with)) return true;
   try {
-    transport::Board* const board = transport_.board(channel_, group_.members(), with_rooms);
+    transport::Board* const board = transport_.board(channel_, group_.members(), with);
     if (board) board_ = board;
     return board != nullptr;
   } catch (const Error& error) {
@@ -218,7 +226,10 @@ bool BoardCollectives::find_board(bool with_rooms) noexcept {
 /// Begins a round. False: a rank still reads what would be overwritten, or an injected fault has struck.
 bool BoardCollectives::begin(const Entry& entry) noexcept {
   if (entry.operation && entry.operation->awaits_input()) return false;
-  if (!find_board() || !may_begin(entry)) return false;
+  if (!find_board() || !may_begin(entry)) {
+    trace_.waits_to_begin();
+    return false;
+  }
   trace_.round_begins();
   if (round_ == 0) {
     std::span<const std::byte> contribution = entry.call->contribution();
@@ -233,7 +244,7 @@ bool BoardCollectives::begin(const Entry& entry) noexcept {
 /// Posts this rank's contribution to the round, which may begin.
 void BoardCollectives::post(const Entry& entry) noexcept {
   const std::size_t size = entry.call->size_of_round(round_);
-  const std::size_t bytes = size > 0 ? entry.call->put(board_->room(size), contribution_, round_, path_) : 0;
+  const std::size_t bytes = size > 0 ? put(*entry.call, size) : 0;
   const std::uint32_t number = transport::operation_of(*entry.words);
   const bool shows_before = number - std::exchange(last_posted_, number) <= 1;
   board_->begin(entry.history, *entry.words, collectives_.oldest_running(number),
@@ -254,14 +265,30 @@ void BoardCollectives::post(const Entry& entry) noexcept {
   entry.operation->advance(round_);
 }
 
+std::size_t BoardCollectives::put(const BoardCall& call, std::size_t size) noexcept {
+  if (!call.in_row()) return call.put(board_->room(size), contribution_, round_, path_);
+  const compute::FloatEnvironment environment;
+  return call.row().add(board_->next_slot(call.row().late()), contribution_, round_);
+}
+
 /// False: a rank still reads what would be overwritten, or has aborted and never will have read it; or the board has no
 /// room yet. The first rank of the group makes the room when one of its own calls needs it.
 bool BoardCollectives::may_begin(const Entry& entry) noexcept {
-  const bool has_room = find_board(entry.call->uses_rooms());
-  if (has_room && board_->may_begin(entry.call->size_of_round(round_))) return true;
+  const bool has_room = find_board(part_for(*entry.call));
+  if (has_room && (entry.call->in_row() ? may_add(entry) : board_->may_begin(entry.call->size_of_round(round_))))
+    return true;
   for (int rank = 0; rank < group_.size(); ++rank)
     if (!heed_abort(rank) && !has_room && heed_other_call(rank, entry)) break;
   return false;
+}
+
+/// Whether it is this rank's turn to add to the sum. The first rank of a row begins a new sum, once the slot is free.
+bool BoardCollectives::may_add(const Entry& entry) noexcept {
+  const RowCall& row = entry.call->row();
+  const int before = row.before(round_);
+  if (!row.adds_in(round_)) return true;  // the last rank has added everything, so all are close
+  if (before < 0) return board_->may_use_slot();
+  return board_->is_in_next(before) && !heed_other_call(before, entry);
 }
 
 /// Fails the group if `rank` has begun the round that this rank is about to begin, in a call that differs.
@@ -286,8 +313,8 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
   const std::span<const int> awaited = entry.call->awaited(round_);
   for (; checked_ < awaited.size(); ++checked_) {
     const int rank = awaited[checked_];
-    if (!board_->is_here(rank)) return false;
-    if (board_->history(rank) == entry.history) continue;
+    if (!is_here(rank, *entry.call)) return false;
+    if (entry.call->in_row() || board_->history(rank) == entry.history) continue;
     fail_for_other_call(rank, entry);
     return false;
   }
@@ -314,44 +341,19 @@ void BoardCollectives::end_round() noexcept {
   entry.operation->complete_all();
 }
 
-// ---- For errors ------------------------------------------------------------------------------------------------
-
-bool BoardCollectives::awaits(int peer, const Operation& operation) const {
-  if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;
-  if (!begun_) return true;
-  const auto awaited = operation.board()->awaited(round_).subspan(checked_);
-  return std::ranges::find(awaited, peer) != awaited.end() && !board_->is_here(peer);
-}
-
-std::vector<transport::Frame> BoardCollectives::calls_of(int peer) const {
-  std::vector<transport::Frame> calls;
-  if (!board_) return calls;
-  const std::uint64_t last = board_->round() + 1;  // the peer may already be in the next round
-  for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
-    for (const bool before : {true, false}) {
-      const auto call = board_->call(peer, round, before);
-      if (call && call->operation != 0) calls.push_back(*call);
-    }
-  }
-  return calls;
-}
-
-/// The posts that are looked at stay: none can be overwritten before this rank begins another round.
-std::optional<transport::Frame> BoardCollectives::call_after(int peer, std::uint64_t number) noexcept {
-  if (!find_board()) return std::nullopt;
-  for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round) {
-    const auto oldest = board_->oldest_running(peer, round);
-    if (oldest && transport::is_before(static_cast<std::uint32_t>(number), *oldest)) return board_->call(peer, round);
-  }
-  return std::nullopt;
-}
-
 // ---- Sleeping --------------------------------------------------------------------------------------------------
 
 /// Once for each post is enough.
 void BoardCollectives::wake_sleepers() noexcept {
   if (std::exchange(looked_for_sleepers_, true)) return;
-  board_->wake_sleepers([this](int rank) { transport_.wake(group_.global_rank(rank), channel_); });
+  const auto wake = [this](int rank) { transport_.wake(group_.global_rank(rank), channel_); };
+  const BoardCall* const call = queue_.empty() ? nullptr : queue_.front().call;
+  const bool in_a_row = call && call->in_row() && !call->row().is_last() && round_ + 1 < call->rounds();
+  if (!in_a_row) return board_->wake_sleepers(wake);
+  // Only these may wait for this round. A rank that has gone on to another call may wait for the last one.
+  if (board_->somebody_sleeps())
+    for (const int rank : {call->row().next(), call->row().first()})
+      if (rank != group_.rank() && board_->takes_down_alarm(rank)) wake(rank);
 }
 
 /// False: the first operation need not wait any more.
@@ -361,7 +363,7 @@ bool BoardCollectives::prepare_sleep() noexcept {
   if (stuck_) return true;
   if (begun_) {
     const int awaited = queue_[0].call->awaited(round_)[checked_];
-    return !board_->is_here(awaited) && !heed_abort(awaited);
+    return !is_here(awaited, *queue_[0].call) && !heed_abort(awaited);
   }
   return !may_begin(queue_.front()) && !group_.failing();
 }

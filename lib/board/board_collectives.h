@@ -79,9 +79,10 @@ class BoardCollectives final : public Pollable {
   void awake() noexcept override;
 
  private:
-  bool find_board(bool with_rooms = false) noexcept;
+  bool find_board(transport::BoardPart with = transport::BoardPart::posts_only) noexcept;
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
+  std::size_t put(const BoardCall& call, std::size_t size) noexcept;
   bool waits_in_round(const BoardCall& call) const noexcept { return !call.awaited(round_).empty(); }
   void get_ready_to_wait(const BoardCall& call) noexcept;
   void fetch_next_post(const BoardCall& call) noexcept;
@@ -92,6 +93,10 @@ class BoardCollectives final : public Pollable {
   }
   bool wait_a_little_for_room(const BoardCall& call) noexcept;
   bool may_begin(const Entry& entry) noexcept;
+  bool may_add(const Entry& entry) noexcept;
+  bool is_here(int rank, const BoardCall& call) const noexcept {
+    return call.in_row() ? board_->has_begun(rank, call.row().late()) : board_->is_here(rank);
+  }
   bool heed_abort(int rank) noexcept;
   bool heed_other_call(int rank, const Entry& entry) noexcept;
   void fail_for_other_call(int rank, const Entry& entry) noexcept;

@@ -23,10 +23,12 @@ class BoardTrace {
     bool is_inline = false;
     bool has_own_records() const { return !is_inline || call.rounds() > 1; }
   };
-  /// In ticks: when the latest call began, when its round began, when the contribution was on the board, and when all
-  /// had come. `posted` is 0 for a post that takes hardly longer than a look at the clock.
+  /// In ticks: when the latest call began, since when its round could not begin (0: it could at once), when it began,
+  /// when the contribution was on the board, and when all had come. `posted` is 0 for a post that takes hardly longer
+  /// than a look at the clock.
   struct Times {
     std::int64_t begun = 0;
+    std::int64_t waited_since = 0;
     std::int64_t round_begun = 0;
     std::int64_t posted = 0;
     std::int64_t here = 0;
@@ -38,6 +40,10 @@ class BoardTrace {
   void round_begins() noexcept {
     if (recorder_) [[unlikely]]
       times_.round_begun = trace::ticks();
+  }
+  void waits_to_begin() noexcept {
+    if (recorder_ && times_.waited_since == 0) [[unlikely]]
+      times_.waited_since = trace::ticks();
   }
   void posted(const Round& round) noexcept {
     if (recorder_) [[unlikely]]
@@ -67,6 +73,7 @@ class BoardTrace {
   trace::Record record_of(const Round& round, trace::Kind kind) const noexcept;
   void note_post(const Round& round) noexcept;
   void record_post(const Round& round) noexcept;
+  void record_turn(const Round& round) noexcept;
   void record_copy(const Round& round, std::int64_t begin, std::size_t bytes) noexcept;
   void record_take(const Round& round) noexcept;
 

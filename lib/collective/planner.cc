@@ -72,7 +72,14 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
 /// Lowers the plans of all ranks, so that every rank comes to the same result.
 void put_on_board(Prepared& prepared, const Choice& choice) {
   const algorithms::Shape& shape = prepared.plan.shape;
-  algorithms::Lowering made = algorithms::lower_to_board(algorithms::plans_of_all(choice, shape));
+  const std::vector<algorithms::Plan> plans = algorithms::plans_of_all(choice, shape);
+  if (choice.entry->in_row) {
+    algorithms::RowLowering made = algorithms::lower_to_row(plans);
+    prepared.row = std::move(made.program);
+    prepared.why_no_board = std::move(made.why_not);
+    return;
+  }
+  algorithms::Lowering made = algorithms::lower_to_board(plans);
   prepared.why_no_board = made.why_not;
   if (made.programs.empty()) return;
   const auto rank = static_cast<std::size_t>(shape.rank);
@@ -85,6 +92,7 @@ void put_on_board(Prepared& prepared, const Choice& choice) {
 }
 
 std::string board_text(const Prepared& prepared) {
+  if (prepared.row) return "slices pass a row of ranks on a board";
   if (!prepared.board) return fmt::format("not for a board: it {}", prepared.why_no_board);
   const std::size_t rounds = prepared.board->rounds.size();
   return fmt::format("{} round{} on a board", rounds, rounds == 1 ? "" : "s");
@@ -271,7 +279,7 @@ std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root) c
   prepared->reads_copied_blocks = reads_copied_blocks(prepared->plan, true);
   if (!settings_.boards) {
     prepared->why_no_board = "has none here";
-  } else if (!choice.entry->mesh && choice.domains.empty()) {
+  } else if (!choice.entry->mesh && !choice.entry->in_row && choice.domains.empty()) {
     prepared->why_no_board = "passes data on from rank to rank";
   } else {
     put_on_board(*prepared, choice);

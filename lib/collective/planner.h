@@ -14,6 +14,7 @@
 #include "algorithms/board_program.h"
 #include "algorithms/catalogue.h"
 #include "algorithms/plan_text.h"
+#include "algorithms/row_program.h"
 #include "algorithms/select.h"
 #include "algorithms/window_program.h"
 #include "lib/observe/black_box.h"
@@ -35,6 +36,7 @@ struct Prepared {
   std::optional<algorithms::BoardProgram> board{};  ///< none: the plan runs over links,
   std::shared_ptr<std::byte[]> board_scratch{};     ///< for the board program; its calls run one at a time
   std::string why_no_board{};  ///< because it "takes more than two rounds"; empty: there is a board program
+  std::optional<algorithms::RowProgram> row{};        ///< instead of a board program, if sums pass along a row of ranks
   std::optional<algorithms::WindowProgram> window{};  ///< given for the algorithm for shared buffers
 };
 

@@ -59,7 +59,8 @@ std::size_t draw_count(std::mt19937& random, std::size_t parts) {
 
 /// What of an algorithm goes over a board, as the documentation says (docs/decisions/0013-boards.md).
 bool goes_on_board(const algorithms::Entry& entry, std::size_t bytes, int ranks) {
-  if (ranks == 1 || !entry.mesh) return false;
+  if (ranks == 1) return false;
+  if (entry.in_row) return bytes >= 65'536;
   const bool two_rounds =
       entry.name == "direct_two_shot" || (entry.name == "all_pairs" && entry.collective == all_reduce);
   if ((entry.collective == scatter || entry.collective == gather) && bytes >= 65'536 * static_cast<std::size_t>(ranks))
@@ -70,6 +71,12 @@ bool goes_on_board(const algorithms::Entry& entry, std::size_t bytes, int ranks)
          (shares_cores && entry.name == "direct_two_shot");
 }
 
+/// A few slices, or enough that ranks read the first of them while the last still pass.
+std::size_t draw_count_in_row(std::mt19937& random) {
+  const auto draw = [&](std::size_t most) { return std::uniform_int_distribution<std::size_t>{0, most}(random); };
+  return draw(3) == 0 ? 100'000 + draw(700'000) : 16'000 + draw(60'000);
+}
+
 Trial draw_trial(std::mt19937& random, const algorithms::Entry& entry, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const auto draw = [&](int most) { return std::uniform_int_distribution<int>{0, most}(random); };
@@ -77,7 +84,7 @@ Trial draw_trial(std::mt19937& random, const algorithms::Entry& entry, int ranks
   Trial trial;
   trial.collective = entry.collective;
   trial.algorithm = entry.name;
-  trial.count = draw_count(random, one_vector ? 1 : n);
+  trial.count = entry.in_row ? draw_count_in_row(random) : draw_count(random, one_vector ? 1 : n);
   std::size_t elements = one_vector ? trial.count : trial.count * n;
   if (entry.has_pipeline && draw(1) == 1) trial.algorithm += "*3";
   if (has_v(entry.collective) && draw(2) == 0) {
@@ -224,7 +231,7 @@ TEST_CASE("random calls give the same bits on boards as over links, and run wher
     std::vector<Trial> trials;
     for (int i = 0; i < tries; ++i)
       for (const algorithms::Entry& entry : algorithms::catalogue())
-        if (entry.mesh) trials.push_back(draw_trial(random, entry, ranks));
+        if (entry.mesh || entry.in_row) trials.push_back(draw_trial(random, entry, ranks));
     const Results on_boards = results_of({.ranks = ranks}, trials);
     const Results over_links = results_of({.ranks = ranks, .boards = false}, trials);
     for (std::size_t i = 0; i < trials.size(); ++i)
@@ -240,7 +247,7 @@ TEST_CASE("random calls give the same bits on boards as over links, and run wher
   std::printf("%zu results compared, 1 to 16 ranks\n", compared);
 }
 
-TEST_CASE("an algorithm that is no mesh runs over links") {
+TEST_CASE("an algorithm that is no mesh and has no row runs over links") {
   const Folder folder;
   const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
   run_ranks({.ranks = 2}, [&](Communicator& comm) {

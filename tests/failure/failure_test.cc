@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <vector>
@@ -34,6 +35,35 @@ TEST_CASE("a rank that never calls makes the others time out, and they say whom 
       // The first error stays: later calls quote it and do not wait.
       CHECK(error_of([&] { comm.barrier(); }).find("timed out") != std::string::npos);
     });
+  }
+}
+
+TEST_CASE("ranks of a row hear of one that never comes, wherever it stands, and of one that gives up") {
+  for (const Kind kind : {Kind::inproc, Kind::shm}) {
+    for (int absent = 0; absent < 4; ++absent) {
+      for (const bool aborts : {false, true}) {
+        CAPTURE(absent);
+        std::promise<void> others_done;
+        std::shared_future<void> wait_for_others = others_done.get_future().share();
+        std::atomic<int> waiting{3};
+        run_ranks({.ranks = 4, .kind = kind, .timeout = 20s}, [&](Communicator& comm) {
+          if (comm.rank() == absent) {
+            if (aborts) comm.abort("no more");
+            wait_for_others.wait_for(30s);
+            return;
+          }
+          std::vector<float> data(200'000, 1);
+          ErrorCode code{};
+          const auto begin = std::chrono::steady_clock::now();
+          const std::string what =
+              error_of([&] { comm.all_reduce(data, sum, {.algorithm = "chain", .timeout = 500ms}); }, &code);
+          CHECK(std::chrono::steady_clock::now() - begin < 8s);
+          if (--waiting == 0) others_done.set_value();
+          CHECK_MESSAGE(code == (aborts ? ErrorCode::aborted : ErrorCode::timeout), what);
+          CHECK_MESSAGE(what.find("rank " + std::to_string(absent)) != std::string::npos, what);
+        });
+      }
+    }
   }
 }
 

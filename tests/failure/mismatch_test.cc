@@ -110,6 +110,18 @@ std::vector<Case> all_cases() {
           add("no elements", [](Call& odd) { odd.count = 0; });
           if (detail::is_reduction(collective)) add("op", [](Call& odd) { odd.maximum = true; });
           if (detail::is_rooted(collective)) add("root", [](Call& odd) { odd.root = 1; });
+          if (collective != Collective::all_reduce && collective != Collective::reduce) continue;
+          const auto add_in_row = [&](const char* what, auto&& change) {
+            add(what, change);
+            Case& one = cases.back();
+            one.usual = {.collective = collective, .count = 40'000, .algorithm = "chain"};
+            one.odd = one.usual;
+            change(one.odd);
+          };
+          add_in_row("elements in a row", [](Call& odd) { odd.count = 40'001; });
+          add_in_row("few elements, in a row", [](Call& odd) { odd.count = 1; });
+          add_in_row("op in a row", [](Call& odd) { odd.maximum = true; });
+          add_in_row("collective, in a row", [](Call& odd) { odd = {.collective = Collective::barrier}; });
         }
     }
   }

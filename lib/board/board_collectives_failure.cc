@@ -1,0 +1,49 @@
+// What errors say of calls over a board: whom they wait for, and which calls the others have made.
+
+#include <algorithm>
+
+#include "lib/board/board_collectives.h"
+#include "lib/collective/collectives.h"
+#include "lib/group/group.h"
+
+namespace tutti::detail {
+
+bool BoardCollectives::awaits(int peer, const Operation& operation) const {
+  if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;
+  const BoardCall& call = *operation.board();
+  if (board_ && call.in_row()) {
+    int slowest = -1;  // and the first such one in the row: the rest wait for it
+    for (const int rank : call.row().ranks())
+      if (rank != group_.rank() && (slowest < 0 || board_->latest_of(rank) < board_->latest_of(slowest)))
+        slowest = rank;
+    return peer == slowest;
+  }
+  if (!begun_) return true;
+  const auto awaited = call.awaited(round_).subspan(checked_);
+  return std::ranges::find(awaited, peer) != awaited.end() && !is_here(peer, call);
+}
+
+std::vector<transport::Frame> BoardCollectives::calls_of(int peer) const {
+  std::vector<transport::Frame> calls;
+  if (!board_) return calls;
+  const std::uint64_t last = board_->round() + 1;  // the peer may already be in the next round
+  for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
+    for (const bool before : {true, false}) {
+      const auto call = board_->call(peer, round, before);
+      if (call && call->operation != 0) calls.push_back(*call);
+    }
+  }
+  return calls;
+}
+
+/// The posts that are looked at stay: none can be overwritten before this rank begins another round.
+std::optional<transport::Frame> BoardCollectives::call_after(int peer, std::uint64_t number) noexcept {
+  if (!find_board()) return std::nullopt;
+  for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round) {
+    const auto oldest = board_->oldest_running(peer, round);
+    if (oldest && transport::is_before(static_cast<std::uint32_t>(number), *oldest)) return board_->call(peer, round);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::detail
