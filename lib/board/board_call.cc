@@ -78,7 +78,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
 void BoardCall::bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank) {
   contribution_ = {static_cast<const std::byte*>(request.input.data), request.input.count * arithmetic_.element_size()};
   auto* const output = static_cast<std::byte*>(request.output.data);
-  row_ = RowCall{program, rank, {output, request.input.count}, arithmetic_, streams_ ? copy_streaming_ : nullptr};
+  const bool in_place = request.input.data == request.output.data;
+  row_ = RowCall{
+      program, rank, {output, request.input.count, in_place}, arithmetic_, streams_ ? copy_streaming_ : nullptr};
   rounds_ = row_.rounds();
 }
 

@@ -19,6 +19,7 @@ class RowCall {
   struct Buffers {  // of the result, where this rank gets one
     std::byte* output = nullptr;
     std::size_t count = 0;  ///< elements
+    bool in_place = false;
   };
 
   /// Not in a row: given() is false.
