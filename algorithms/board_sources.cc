@@ -4,6 +4,7 @@
 
 #include "algorithms/board_program.h"
 #include "algorithms/describe.h"
+#include "algorithms/run_in_order.h"
 
 namespace tutti::algorithms::lowering {
 
@@ -122,24 +123,17 @@ bool SourceRun::is_overwritten(const UnitPlace& where, const Value& sent) {
   return now.term != sent.term && !(by_domains() && now.ready > sent.ready);
 }
 
-/// Executing the steps in the order of the list is correct.
 bool SourceRun::execute() {
   scratch_blocks_.resize(at(ranks_));
   scratch_areas_.resize(at(ranks_));
   posts_.resize(at(ranks_));
   for (int rank = 0; rank < ranks_ && by_domains(); ++rank)
     if (!lay_out_scratch(rank)) return false;
-  std::vector<StepId> next(at(ranks_), 0);
-  for (bool goes_on = true; goes_on;) {
-    goes_on = false;
-    for (int rank = 0; rank < ranks_; ++rank) {
-      const std::vector<Step>& steps = plans_[at(rank)].steps;
-      for (StepId& id = next[at(rank)]; id < steps.size() && can_run(rank, steps[id]); ++id, goes_on = true)
-        if (!execute(rank, steps[id])) return false;
-    }
-  }
-  for (int rank = 0; rank < ranks_; ++rank)
-    if (next[at(rank)] < plans_[at(rank)].steps.size()) return refuse("waits for a message that is never sent");
+  const Ran ran = run_in_order(
+      plans_, [this](int rank, const Step& step) { return can_run(rank, step); },
+      [this](int rank, const Step& step) { return execute(rank, step); });
+  if (ran == Ran::refused) return false;
+  if (ran == Ran::some) return refuse("waits for a message that is never sent");
   for (const auto& [place, sent] : sent_)
     if (is_overwritten(place, sent)) return refuse("writes over what it has sent");
   return true;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/describe.h"
+#include "algorithms/run_in_order.h"
 
 namespace tutti::algorithms {
 namespace {
@@ -86,20 +87,11 @@ class RowRun {
     return std::span{buffer}.subspan(at(blocks.first), at(blocks.count));
   }
 
-  /// Executing the steps in the order of the list is correct.
   bool execute() {
-    std::vector<std::size_t> next(at(ranks_), 0);
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
-      for (int rank = 0; rank < ranks_; ++rank) {
-        const std::vector<Step>& steps = plans_[at(rank)].steps;
-        for (std::size_t& id = next[at(rank)]; id < steps.size() && can_run(rank, steps[id]); ++id, goes_on = true)
-          if (!execute(rank, steps[id])) return false;
-      }
-    }
-    for (int rank = 0; rank < ranks_; ++rank)
-      if (next[at(rank)] < plans_[at(rank)].steps.size()) return refuse("waits for a message that is never sent");
-    return true;
+    const Ran ran = run_in_order(
+        plans_, [this](int rank, const Step& step) { return can_run(rank, step); },
+        [this](int rank, const Step& step) { return execute(rank, step); });
+    return ran == Ran::some ? refuse("waits for a message that is never sent") : ran == Ran::all;
   }
 
   bool can_run(int rank, const Step& step) { return !receives(step.verb) || !messages_[{step.peer, rank}].empty(); }
