@@ -77,11 +77,11 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
 
 void BoardCall::bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank) {
   contribution_ = {static_cast<const std::byte*>(request.input.data), request.input.count * arithmetic_.element_size()};
-  auto* const output = static_cast<std::byte*>(request.output.data);
-  const bool in_place = request.input.data == request.output.data;
-  row_ = RowCall{
-      program, rank, {output, request.input.count, in_place}, arithmetic_, streams_ ? copy_streaming_ : nullptr};
+  const RowCall::Buffers buffers{static_cast<std::byte*>(request.output.data), request.input.count,
+                                 request.input.data == request.output.data};
+  row_ = RowCall{program, rank, buffers, arithmetic_, streams_ ? copy_streaming_ : nullptr};
   rounds_ = row_.rounds();
+  part_ = transport::BoardPart::slots;
 }
 
 std::size_t BoardCall::scratch_bytes(const BoardProgram& program) {
@@ -112,7 +112,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.piece_bytes = capacity / units / line * line;
   phase.pieces =
       largest <= phase.piece_bytes ? 1 : static_cast<int>((largest + phase.piece_bytes - 1) / phase.piece_bytes);
-  uses_rooms_ = uses_rooms_ || units * largest > transport::post_bytes;
+  if (units * largest > transport::post_bytes) part_ = transport::BoardPart::areas;
   if (phase.pieces > 1) {
     phase.size = units * phase.piece_bytes;
   } else if (equal_units || round.same_blocks) {

@@ -53,12 +53,12 @@ class BoardCall {
   /// The ranks whose posts the round reads, or in a row those of the round late() rounds before.
   std::span<const int> awaited(int round) const { return in_row() ? row_.awaited(round) : phase_of(round).awaited; }
   /// This rank reads posts of the round, and others read its own.
-  bool exchanges(int round) const { return !in_row() && phase_of(round).exchanges; }
+  bool exchanges(int round) const { return phase_of(round).exchanges; }
   bool is_in_window() const { return window_.given(); }
   bool in_row() const { return row_.given(); }
   const RowCall& row() const { return row_; }
-  /// In some round a rank contributes more than fits into a post.
-  bool uses_rooms() const { return uses_rooms_; }
+  /// What it needs of the board beside posts.
+  transport::BoardPart part() const { return part_; }
   /// The call takes one round; or it takes a few with little work between them, and each may begin as soon as the one
   /// before is complete.
   bool may_run_inline() const { return may_run_inline_; }
@@ -81,7 +81,7 @@ class BoardCall {
     return phase.own_size;
   }
   /// Some results of the round are copies of this rank's own input, which need not wait for other ranks.
-  bool copies_own(int round) const { return !in_row() && phase_of(round).own_copies > 0; }
+  bool copies_own(int round) const { return phase_of(round).own_copies > 0; }
   /// Makes those results, once the contribution is on the board. Returns their bytes, without those that are in place.
   std::size_t copy_own(int round) const noexcept;
   /// Computes the other results of a round that all awaited ranks have begun. Returns how many bytes were read from
@@ -173,7 +173,7 @@ class BoardCall {
   bool by_domains_ = false;
   std::size_t most_ahead_ = 0;
   std::byte* scratch_ = nullptr;
-  bool uses_rooms_ = false;
+  transport::BoardPart part_ = transport::BoardPart::posts_only;
   bool may_run_inline_ = false;
   bool computes_ = false;
   bool streams_ = false;  // the result is written past the caches

@@ -55,11 +55,6 @@ constexpr std::size_t most_not_simple = 64 * 1024;
 constexpr std::size_t least_in_row = 64 * 1024;
 constexpr std::size_t least_lent = 64 * 1024;
 
-transport::BoardPart part_for(const BoardCall& call) {
-  if (call.in_row()) return transport::BoardPart::slots;
-  return call.uses_rooms() ? transport::BoardPart::areas : transport::BoardPart::posts_only;
-}
-
 /// True for scatter and gather.
 bool has_one_reader_of_each_part(Collective collective) {
   const CollectiveTraits& traits = traits_of(collective);
@@ -274,7 +269,7 @@ std::size_t BoardCollectives::put(const BoardCall& call, std::size_t size) noexc
 /// False: a rank still reads what would be overwritten, or has aborted and never will have read it; or the board has no
 /// room yet. The first rank of the group makes the room when one of its own calls needs it.
 bool BoardCollectives::may_begin(const Entry& entry) noexcept {
-  const bool has_room = find_board(part_for(*entry.call));
+  const bool has_room = find_board(entry.call->part());
   if (has_room && (entry.call->in_row() ? may_add(entry) : board_->may_begin(entry.call->size_of_round(round_))))
     return true;
   for (int rank = 0; rank < group_.size(); ++rank)
@@ -346,14 +341,9 @@ void BoardCollectives::end_round() noexcept {
 /// Once for each post is enough.
 void BoardCollectives::wake_sleepers() noexcept {
   if (std::exchange(looked_for_sleepers_, true)) return;
-  const auto wake = [this](int rank) { transport_.wake(group_.global_rank(rank), channel_); };
   const BoardCall* const call = queue_.empty() ? nullptr : queue_.front().call;
-  const bool in_a_row = call && call->in_row() && !call->row().is_last() && round_ + 1 < call->rounds();
-  if (!in_a_row) return board_->wake_sleepers(wake);
-  // Only these may wait for this round. A rank that has gone on to another call may wait for the last one.
-  if (board_->somebody_sleeps())
-    for (const int rank : {call->row().next(), call->row().first()})
-      if (rank != group_.rank() && board_->takes_down_alarm(rank)) wake(rank);
+  board_->wake_sleepers([&](int rank) { return !call || !call->in_row() || call->row().may_let_go_on(rank, round_); },
+                        [this](int rank) { transport_.wake(group_.global_rank(rank), channel_); });
 }
 
 /// False: the first operation need not wait any more.

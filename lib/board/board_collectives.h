@@ -48,7 +48,7 @@ class BoardCollectives final : public Pollable {
   std::size_t capacity() const { return capacity_; }
   /// No other call runs, and this one may begin, perhaps after a moment's wait.
   bool is_free_for(const BoardCall& call) noexcept {
-    if (!board_ || !queue_.empty() || (call.uses_rooms() && !board_->has_rooms())) return false;
+    if (!board_ || !queue_.empty() || !board_->has(call.part())) return false;
     return may_begin_inline(call) || wait_a_little_for_room(call);
   }
   /// Begins a call that may_run_inline() and for which the board is_free_for(): posts this rank's contribution.

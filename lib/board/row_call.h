@@ -27,18 +27,20 @@ class RowCall {
   RowCall(const algorithms::RowProgram& program, int rank, const Buffers& buffers, const Arithmetic& arithmetic,
           compute::Copy copy_streaming);
   bool given() const { return program_ != nullptr; }
-  int rounds() const { return slices_ + (program_->is_spread ? rounds_late : 0); }
+  int rounds() const { return slices_ + static_cast<int>(late()); }
   /// Rounds that are begun before a sum is read.
   std::uint64_t late() const { return program_->is_spread ? rounds_late : 0; }
   /// This rank adds a slice in that round.
   bool adds_in(int round) const { return round < slices_; }
   /// The rank that must have begun that round before this one may; -1: none.
   int before(int round) const { return adds_in(round) ? before_ : -1; }
-  /// The rank that can begin a round once this one has; -1: none.
-  int next() const { return next_; }
   std::span<const int> ranks() const { return program_->row; }
-  int first() const { return program_->row.front(); }
   bool is_last() const { return next_ < 0; }
+  /// `rank` may wait for this one to begin that round. One that has gone on to another call may wait for the last
+  /// round.
+  bool may_let_go_on(int rank, int round) const {
+    return is_last() || round + 1 == rounds() || rank == next_ || rank == program_->row.front();
+  }
   bool reads_in(int round) const { return program_->is_spread && !is_last() && round >= rounds_late; }
   /// The rank whose begin of an earlier round this one waits for, so that it can read the sum.
   std::span<const int> awaited(int round) const {
@@ -70,7 +72,7 @@ class RowCall {
 
   const algorithms::RowProgram* program_ = nullptr;
   int before_ = -1;
-  int next_ = -1;
+  int next_ = -1;  ///< the rank that can begin a round once this one has; -1: none
   int slices_ = 0;
   std::size_t slice_ = 0;  ///< elements of a slice
   Buffers buffers_;

@@ -112,7 +112,7 @@ void Board::fetch_next(std::size_t size) const noexcept {
   const Post& next = post(rank_, round_ + 1);
   __builtin_prefetch(&next, 1);
   __builtin_prefetch(&next.call, 1);
-  if (size <= post_bytes || !has_rooms()) return;
+  if (size <= post_bytes || !areas_) return;
   const std::byte* const begin = area(rank_, round_ + 1, size);
   for (std::size_t at = 0; at < size; at += line) __builtin_prefetch(begin + at, 1);
 }

@@ -76,7 +76,6 @@ class Board {
   /// `memory`: bytes_of_areas(ranks) bytes of any content. All ranks add it before the first round in which one of them
   /// contributes more than `post_bytes`.
   void add_areas(std::shared_ptr<std::byte> memory) noexcept;
-  bool has_rooms() const noexcept { return areas_ != nullptr; }
   /// The same with bytes_of_slots bytes, before the first round in which a sum passes.
   void add_slots(std::shared_ptr<std::byte> memory) noexcept { slots_ = std::move(memory); }
   bool has(BoardPart part) const noexcept {
@@ -134,8 +133,7 @@ class Board {
   std::uint64_t history(int rank) const noexcept { return posts_now_[rank].history; }
   /// `rank` has begun the round after this rank's, with a history other than `history`.
   bool differs_in_next(int rank, std::uint64_t history) const noexcept {
-    const Post& next = post(rank, round_ + 1);
-    return next.round.load(std::memory_order_acquire) == round_ + 1 && next.history != history;
+    return is_in_next(rank) && post(rank, round_ + 1).history != history;
   }
   /// The call of `rank` in a recent round, this one included; nothing if it has been overwritten. `before`: an earlier
   /// call, namely the one before it if no other post shows that.
@@ -151,12 +149,12 @@ class Board {
   // ---- Sleeping, as transport/sleep.h says. A rank that begins a round looks for alarms afterwards
   void arm() noexcept;
   void disarm() noexcept;
-  /// Calls `wake` with each other rank that sleeps.
-  template <class Wake>
-  void wake_sleepers(Wake&& wake) noexcept {
+  /// Calls `wake` with each other rank that sleeps and that this rank's last round may concern.
+  template <class Concerns, class Wake>
+  void wake_sleepers(Concerns&& concerns, Wake&& wake) noexcept {
     if (!somebody_sleeps()) return;
     for (int rank = 0; rank < ranks_; ++rank)
-      if (rank != rank_ && takes_down_alarm(rank)) wake(rank);
+      if (rank != rank_ && concerns(rank) && takes_down_alarm(rank)) wake(rank);
   }
   /// Whether another rank may sleep that has not seen this rank's last round.
   bool somebody_sleeps() const noexcept {

@@ -196,7 +196,8 @@ void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
   if (found == boards_.end()) return;
   Shared& shared = found->second;
   shared.board.say_abort(reason);
-  shared.board.wake_sleepers([&](int member) { wake(shared.members[static_cast<std::size_t>(member)], channel); });
+  shared.board.wake_sleepers([](int) { return true; },
+                             [&](int member) { wake(shared.members[static_cast<std::size_t>(member)], channel); });
 }
 
 void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {

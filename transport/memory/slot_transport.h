@@ -15,8 +15,8 @@
 
 namespace tutti::transport {
 
-/// The areas of a board are memory with a name of its own. Boards belong to channels of collectives, which are even.
-/// Names of a board's memory. The channels of boards are even.
+/// The areas and the slots of a board are memory with names of their own. Boards belong to channels of collectives,
+/// which are even.
 constexpr Channel name_of_areas(Channel channel) { return channel | 1; }
 constexpr Channel name_of_slots(Channel channel) { return ~channel; }
 
