@@ -34,7 +34,7 @@ Verdict check_row(Collective collective, const Shape& shape, const RowProgram& p
     if (program.is_spread && !is_last) plan.recv(last, output);
     plans.push_back(std::move(plan).build());
   }
-  return check(collective, std::move(plans));
+  return check(collective, plans);
 }
 
 }  // namespace tutti::algorithms
