@@ -217,5 +217,17 @@ TEST_CASE("the pieces of a message fit their slots and make up its length, whate
   CHECK(full_piece(std::uint64_t{1} << 20, slot_count) < full_piece(std::uint64_t{1} << 20, most_areas));
 }
 
+TEST_CASE("bytes of an area are used for the first time once") {
+  LooseRing ring;
+  Areas& areas = ring.senders;
+  for (const AreaName area : {own_area(0), own_area(1)}) {
+    CHECK(areas.is_first_use(area, 4096));
+    CHECK_FALSE(areas.is_first_use(area, 4096));
+    CHECK_FALSE(areas.is_first_use(area, 1));
+    CHECK(areas.is_first_use(area, 4097));
+    CHECK_FALSE(areas.is_first_use(area, 4097));
+  }
+}
+
 }  // namespace
 }  // namespace tutti::transport::testing

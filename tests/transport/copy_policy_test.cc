@@ -57,7 +57,11 @@ TEST_CASE("two slow copies in a row make the next ones go past the caches, and o
     path.took(slow, slot);
     CHECK(path.next() == Way::timed);
     path.took(slow, slot);
-    for (int again = 0; again < 3; ++again) {
+    for (int copies = StoreChoice::tried_first; copies < StoreChoice::tried_every; copies *= 2) {
+      CHECK(copies_until_timed(path, Way::streaming) == copies);
+      path.took(slow, slot);
+    }
+    for (int again = 0; again < 2; ++again) {
       CHECK(copies_until_timed(path, Way::streaming) == StoreChoice::tried_every);
       path.took(slow, slot);
     }
@@ -74,6 +78,15 @@ TEST_CASE("one slow copy between quick ones changes nothing") {
     CHECK(path.next() == Way::timed);
     path.took(quick, slot);
   }
+}
+
+TEST_CASE("a copy to memory that is used for the first time is plain, and the next one is timed instead") {
+  StoreChoice path{{.streaming = streaming_copy}};
+  const std::vector<std::byte> from(slot, std::byte{7});
+  std::vector<std::byte> to(slot);
+  for (int i = 1; i < StoreChoice::first_timed + 10; ++i) path.copy(to.data(), from.data(), slot, true);
+  CHECK(to == from);
+  CHECK(path.next() == Way::timed);
 }
 
 TEST_CASE("the limit of a slow copy grows with its bytes") {

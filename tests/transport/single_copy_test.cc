@@ -65,9 +65,11 @@ void spin(microseconds time) {
 
 /// The receiver's end of a ring in this process, where single copy takes 2 ms.
 struct SlowToRead final : RingEndpoint {
-  explicit SlowToRead(std::shared_ptr<RingMemory> memory) : memory_(std::move(memory)) {}
+  explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = slot_count)
+      : memory_(std::move(memory)), areas_(areas) {}
   RingMemory& ring() noexcept override { return *memory_; }
   std::shared_ptr<RingMemory> share_ring() noexcept override { return memory_; }
+  std::size_t areas() const noexcept override { return areas_; }
   void wake_peer() noexcept override {}
   bool peer_left() const noexcept override { return false; }
   void cut() noexcept override {}
@@ -79,6 +81,7 @@ struct SlowToRead final : RingEndpoint {
 
  private:
   std::shared_ptr<RingMemory> memory_;
+  std::size_t areas_;
 };
 
 /// Takes every message, and copies it from slots with `copy`.
@@ -150,18 +153,25 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
   }
 }
 
-TEST_CASE("with a core each, the sender's work before its message was seen counts, unless messages converge") {
-  // Single copy takes 2 ms, and copying out of the 8 slots, which are full before the receiver looks, 1.6 ms.
-  for (const int senders_to_root : {0, 1, 2}) {
-    CAPTURE(senders_to_root);
-    LooseRing ring{{}};
+TEST_CASE("with a core each, the sender's copies before its message was seen count, unless messages converge") {
+  struct Case {
+    bool slow_sender;
+    int senders_to_root;
+    bool wants_single_copy;
+  };
+  // Single copy takes 2 ms. The 8 slots are full before the receiver looks; copying slowly into or out of them
+  // takes 1.6.
+  for (const Case& one : {Case{true, 0, true}, Case{false, 0, false}, Case{true, 1, false}, Case{true, 2, false}}) {
+    CAPTURE(one.slow_sender);
+    CAPTURE(one.senders_to_root);
+    LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
     RingWriter& writer = ring.writer;
     const std::uint64_t sample = 7;
     ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
     InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(), CopyPolicy{}};
     Taker taker;
     taker.copy = copy_slowly;
-    taker.senders_to_root = senders_to_root;
+    taker.senders_to_root = one.senders_to_root;
     constexpr std::size_t piece_size = slot_bytes / 2;
     const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
     const Frame frame{.length = bytes.size()};
@@ -177,8 +187,31 @@ TEST_CASE("with a core each, the sender's work before its message was seen count
       link.pull(taker);
       REQUIRE(taker.messages == sent + 1);
     }
-    CHECK(writer.wants_single_copy(bytes.size()) == (senders_to_root == 0));
+    const bool wants_single_copy = writer.wants_single_copy(bytes.size());
+    CHECK(wants_single_copy == one.wants_single_copy);
   }
+}
+
+TEST_CASE("messages in areas that are used for the first time are no tries") {
+  const std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
+  const std::uint64_t sample = 7;
+  memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+  Areas areas;
+  areas.add_own(memory, most_areas);
+  RingWriter writer{*memory, areas};
+  InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory, most_areas), std::make_shared<Areas>(), CopyPolicy{}};
+  Taker taker;
+  const std::vector<std::byte> bytes(CopyChoice::least_bytes);  // in one area
+  const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes.size()), false);
+  REQUIRE(static_cast<int>(most_areas) > trial.first);
+  for (int sent = 0; sent < static_cast<int>(most_areas) + trial.tries; ++sent) {
+    CAPTURE(sent);
+    REQUIRE_FALSE(writer.wants_single_copy(bytes.size()));
+    REQUIRE_FALSE(writer.full());
+    REQUIRE_FALSE(writer.begin({.length = bytes.size()}, bytes));
+    link.pull(taker);
+  }
+  CHECK(writer.wants_single_copy(bytes.size()));
 }
 
 // ---- The link --------------------------------------------------------------------------------------------------

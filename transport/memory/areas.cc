@@ -47,6 +47,13 @@ std::size_t Areas::bytes_of_each() const noexcept {
   return area_bytes(theirs_.ring ? std::min(one.areas, theirs_.areas) : one.areas);
 }
 
+bool Areas::is_first_use(AreaName area, std::size_t bytes) noexcept {
+  std::uint32_t& used = used_[static_cast<std::size_t>(area)];
+  if (bytes <= used) return false;
+  used = static_cast<std::uint32_t>(bytes);
+  return true;
+}
+
 std::byte* Areas::at(AreaName area) const noexcept {
   const auto name = static_cast<std::size_t>(area);
   const Ring& where = name < 0x80 && own_.ring ? own_ : theirs_.ring ? theirs_ : own_;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "transport/memory/ring_memory.h"
@@ -40,6 +41,9 @@ class Areas {
   std::byte* at(AreaName area) const noexcept;
   /// At least that many bytes lie there.
   std::size_t bytes_of_each() const noexcept;
+  /// This rank is about to touch the first `bytes` bytes of the area. True: some of them for the first time, so that
+  /// page faults will take longer than a copy does.
+  bool is_first_use(AreaName area, std::size_t bytes) noexcept;
 
  private:
   struct Ring {
@@ -52,6 +56,7 @@ class Areas {
   bool peer_has_own_ = false;
   std::array<AreaName, std::size_t{2} * most_areas> free_{};  // a circle, the one to be filled next first
   std::size_t first_ = 0, count_ = 0;
+  std::array<std::uint32_t, 256> used_{};  // by name: bytes that this rank has touched
 };
 
 }  // namespace tutti::transport

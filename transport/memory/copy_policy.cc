@@ -1,14 +1,17 @@
 #include "transport/memory/copy_policy.h"
 
+#include <algorithm>
+
 namespace tutti::transport {
 
-void StoreChoice::copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+void StoreChoice::copy_long(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use) noexcept {
   using Clock = std::chrono::steady_clock;
   const Way way = next();
   if (way == Way::streaming) return copy_policy_.streaming(to, from, bytes);
-  const auto begin = way == Way::timed ? Clock::now() : Clock::time_point{};
+  const bool is_timed = way == Way::timed && !is_first_use;
+  const auto begin = is_timed ? Clock::now() : Clock::time_point{};
   std::memcpy(to, from, bytes);
-  if (way == Way::timed) took(Clock::now() - begin, bytes);
+  if (is_timed) took(Clock::now() - begin, bytes);
 }
 
 StoreChoice::Way StoreChoice::next() noexcept {
@@ -19,9 +22,10 @@ StoreChoice::Way StoreChoice::next() noexcept {
 
 void StoreChoice::took(std::chrono::nanoseconds time, std::size_t bytes) noexcept {
   const bool slow = time * 1024 > slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes);
+  tried_after_ = streams_ ? std::min(2 * tried_after_, tried_every) : tried_first;
   streams_ = slow && (streams_ || suspects_);
   suspects_ = slow && !streams_;
-  until_timed_ = streams_ ? tried_every : suspects_ ? 1 : timed_every;
+  until_timed_ = streams_ ? tried_after_ : suspects_ ? 1 : timed_every;
 }
 
 }  // namespace tutti::transport

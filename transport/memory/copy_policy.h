@@ -30,8 +30,9 @@ class StoreChoice {
  public:
   explicit StoreChoice(const CopyPolicy& copy_policy = {}) : copy_policy_(copy_policy) {}
 
-  void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes);
+  /// `is_first_use`: some of `to` has not been touched before, so that page faults count for more than the copy.
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use = false) noexcept {
+    if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes, is_first_use);
     std::memcpy(to, from, bytes);
   }
 
@@ -43,22 +44,24 @@ class StoreChoice {
 
   /// Shorter copies are plain: the clock is too coarse to time them.
   static constexpr std::size_t least_bytes = 8 * 1024;
-  /// Number of the first copy that is timed. By then all areas have been touched, which can take longer than the copy
-  /// itself.
+  /// Number of the first copy that is timed. By then most memory has been touched, also where nobody knows.
   static constexpr int first_timed = 72;
-  /// One plain copy in `timed_every` is timed; one streaming copy in `tried_every` is done plainly and timed.
+  /// One plain copy in `timed_every` is timed. One streaming copy in `tried_first` is done plainly and timed, then one
+  /// in twice as many, up to `tried_every`: pages that were used for the first time made plain copies look slow.
   static constexpr int timed_every = 8;
+  static constexpr int tried_first = 16;
   static constexpr int tried_every = 128;
   /// A plain copy that takes longer is slow. The limit, 4 GB/s, lies between the speeds of near and distant cores.
   static constexpr std::chrono::nanoseconds slow_per_kib{250};
 
  private:
-  void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
+  void copy_long(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use) noexcept;
 
   CopyPolicy copy_policy_;
   int until_timed_ = first_timed;
   bool suspects_ = false;  ///< the last timed copy was slow, which may be chance once
   bool streams_ = false;
+  int tried_after_ = tried_first;  ///< streaming copies
 };
 
 }  // namespace tutti::transport

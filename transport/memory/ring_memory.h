@@ -51,7 +51,7 @@ struct alignas(256) SlotHead {
 /// What stands in the place of the payload if that is longer.
 struct LongPayload {
   std::uint64_t single_copy_address;  ///< where the message lies in the sender's memory; 0: it comes through slots
-  std::uint32_t filling_ns;           ///< processor time of the sender's copy into this slot; 0: it was not timed
+  std::uint32_t filling_ns;           ///< time of the sender's copy into this slot; 0: it was not timed
 };
 
 /// Written once by its side. The other side reads it after that side has left, or to check whether it has.

@@ -99,8 +99,7 @@ void CopyChoice::choose() noexcept {
     const bool tried = one.come >= 0 && (one.single < tries || one.copied < tries);
     const bool single = mode_ == SingleCopy::always || (tried ? one.copied >= tries : one.single_is_faster);
     if (single) wishes_ |= 1U << i;
-    if (cores_are_shared_ && mode_ == SingleCopy::measured && tried && one.copied < tries)
-      wishes_ |= 1U << (classes + i);
+    if (mode_ == SingleCopy::measured && tried && one.copied < tries) wishes_ |= 1U << (classes + i);
   }
 }
 

@@ -222,10 +222,9 @@ class InboundSlotLink final : public Link {
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;
   bool is_timed_ = false;               // this message is one of a trial
-  bool counts_filling_ = false;         // its sender's copies count in the time
   Clock::time_point began_{};           // when it began
-  std::chrono::nanoseconds copying_{};  // processor time of its copies, where cores are shared
-  std::size_t slots_before_ = 0;        // slots of it that were filled when it began
+  std::size_t slots_to_count_ = 0;      // for the next slots of it, the sender's copies count in the time
+  std::chrono::nanoseconds copying_{};  // processor time of those, and of all copies here where cores are shared
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; no more will be written to the ring

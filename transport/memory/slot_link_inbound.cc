@@ -127,8 +127,12 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
   if (!can_read_) try_to_read();
   if (!choice_.is_trying(frame.length, is_single_copy_)) return;
   is_timed_ = true;
-  slots_before_ = is_single_copy_ || acceptance.senders_to_root > 0 ? 0 : reader_.ready_slots();
-  counts_filling_ = acceptance.senders_to_root <= 1;
+  if (is_single_copy_ || acceptance.senders_to_root > (shares_cores_ ? 1 : 0)) {
+    slots_to_count_ = 0;
+  } else {
+    slots_to_count_ =
+        shares_cores_ ? slots_for(frame.length, frame.length, areas_->of_theirs()) : reader_.ready_slots();
+  }
   copying_ = {};
   began_ = Clock::now();
 }
@@ -205,10 +209,12 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
 }
 
 void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
-  if (is_timed_ && shares_cores_) {
+  if (reader_.is_first_use(frame_.length, piece.size())) is_timed_ = false;
+  if (is_timed_ && slots_to_count_ > 0) {
+    --slots_to_count_;
     const auto time = reader_.filling_time();
     is_timed_ = time.count() > 0;  // the sender may not have seen the wish yet
-    if (counts_filling_) copying_ += time;
+    copying_ += time;
   }
   spend_on([&] {
     if (copy_) {
@@ -275,10 +281,7 @@ void InboundSlotLink::note_how_it_came() noexcept {
 
 /// That of a timed message, including its sender's work before it was seen, unless that took no time of the call.
 std::chrono::nanoseconds InboundSlotLink::time_taken() const noexcept {
-  if (shares_cores_) return copying_;
-  const std::uint64_t slots = slots_for(frame_.length, frame_.length, areas_->of_theirs());
-  const auto before = std::min<std::uint64_t>(slots_before_, slots);
-  return (Clock::now() - began_) * (slots + before) / slots;
+  return shares_cores_ ? copying_ : copying_ + (Clock::now() - began_);
 }
 
 /// The sender has left, or its memory is not mapped any more.

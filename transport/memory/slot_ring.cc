@@ -80,11 +80,18 @@ bool RingWriter::proceed(std::span<const std::byte> piece) noexcept { return pub
 
 AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const AreaName area = areas_->take();
-  const auto begin = is_timed_ ? processor_time() : std::chrono::nanoseconds{};
-  path_.copy(areas_->at(area), piece.data(), piece.size());
-  const auto time = is_timed_ ? std::max(processor_time() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
-  note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(time.count())});
+  const bool is_first_use = areas_->is_first_use(area, piece.size());
+  const bool is_timed = is_timed_ && !is_first_use;
+  const auto begin = is_timed ? time() : std::chrono::nanoseconds{};
+  path_.copy(areas_->at(area), piece.data(), piece.size(), is_first_use);
+  const auto taken = is_timed ? std::max(time() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
+  note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(taken.count())});
   return area;
+}
+
+/// That of the processor is a system call, which would take as long as a short copy.
+std::chrono::nanoseconds RingWriter::time() const noexcept {
+  return shares_cores_ ? processor_time() : std::chrono::steady_clock::now().time_since_epoch();
 }
 
 bool RingWriter::publish(AreaName area) noexcept {
@@ -131,6 +138,10 @@ std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexce
 
 std::chrono::nanoseconds RingReader::filling_time() const noexcept {
   return std::chrono::nanoseconds{long_payload().filling_ns};
+}
+
+bool RingReader::is_first_use(std::uint64_t length, std::size_t bytes) noexcept {
+  return length > short_bytes && areas_->is_first_use(area(), bytes);
 }
 
 std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(area()), areas_->bytes_of_each()}; }

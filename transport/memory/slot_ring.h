@@ -21,7 +21,7 @@ class RingWriter {
  public:
   /// `areas`: those between the two ranks, among them those of the ring.
   explicit RingWriter(RingMemory& memory, Areas& areas, const CopyPolicy& copy_policy = {})
-      : memory_(&memory), areas_(&areas), path_(copy_policy) {}
+      : memory_(&memory), areas_(&areas), path_(copy_policy), shares_cores_(copy_policy.cores_are_shared) {}
 
   bool full() noexcept { return !has_room(1); }
   /// `slots`, at most slot_count, are free.
@@ -63,6 +63,7 @@ class RingWriter {
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
   void note(const LongPayload& what) noexcept { std::memcpy(next().payload.data(), &what, sizeof what); }
   void look_at_freed() noexcept;
+  std::chrono::nanoseconds time() const noexcept;
 
   RingMemory* memory_;
   Areas* areas_;
@@ -71,6 +72,7 @@ class RingWriter {
   std::uint64_t freed_ = 0;  // last value seen
   std::array<AreaName, slot_count> areas_filled_{};
   bool is_timed_ = false;  // copies of the current message
+  bool shares_cores_;
 };
 
 /// The receiver's end. Does not own the memory. Trusts nothing that it reads.
@@ -89,9 +91,11 @@ class RingReader {
   /// The address in the sender's memory of a message of `length` bytes that begins in the next slot; 0: it comes
   /// through slots.
   std::uint64_t single_copy_address(std::uint64_t length) const noexcept;
-  /// The processor time for which the sender has copied the payload into the next slot, if it is longer than
-  /// `short_bytes`; 0: not known.
+  /// The time for which the sender has copied the payload into the next slot, if it is longer than `short_bytes`; 0:
+  /// not known. Where cores are shared: time of the processor.
   std::chrono::nanoseconds filling_time() const noexcept;
+  /// Areas::is_first_use() of the next slot's, for a piece of `bytes` bytes of a message of `length`.
+  bool is_first_use(std::uint64_t length, std::size_t bytes) noexcept;
   /// Memory that belongs to the next slot and is unused, since its message uses single copy.
   std::span<std::byte> scratch() const noexcept;
   /// Number of filled slots, from the next one on.
