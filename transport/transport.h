@@ -110,12 +110,12 @@ class Link {
   /// Delivers the next piece of what has arrived; true if anything happened.
   virtual bool pull_piece(Sink&) noexcept { return false; }
   /// Takes the next message without asking the sink, if it has arrived and its frame is `frame`, whatever the number of
-  /// the operation. `to` has Frame::length bytes. After `nothing_there` the caller may ask again. `begun`: the rest of
-  /// the message is late; it will go to `to`, and the sink learns of the message when it is complete. `something_else`
-  /// is for the sink: another message, one that is parked or incomplete, or the link's end. Like pull_piece(), called
-  /// only by a thread that may call progress().
+  /// the operation. `to` has Frame::length bytes; `senders_to_root`: see Acceptance. After `nothing_there` the caller
+  /// may ask again. `begun`: the rest of the message is late; it will go to `to`, and the sink learns of the message
+  /// when it is complete. `something_else` is for the sink: another message, one that is parked or incomplete, or the
+  /// link's end. Like pull_piece(), called only by a thread that may call progress().
   enum class Taken : std::uint8_t { taken, nothing_there, something_else, begun };
-  virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/) noexcept {
+  virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/, int /*senders_to_root*/) noexcept {
     return Taken::something_else;
   }
 

@@ -175,7 +175,7 @@ constexpr std::array table{
     Variable{.name = "TUTTI_MESSAGES_AT_ONCE",
              .kind = Kind::flag,
              .fallback = "1",
-             .meaning = "0: the engine does all sends and receives, even short ones that could complete at once."},
+             .meaning = "0: the engine does all messages and collectives over links, even those that need not wait."},
     Variable{.name = "TUTTI_COPY_STORES",
              .kind = Kind::word,
              .fallback = "auto",

@@ -23,7 +23,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
   transport::Transport* const shared = group_.boards();
   if (!shared) return;
   board_ = std::make_unique<BoardCollectives>(*this, group_, *shared, channel, group_.context().board_limit);
-  inline_calls_.emplace(*this, group_, *board_, history_);
+  inline_calls_.emplace(*this, group_, *board_, link_queues_, history_);
 }
 
 Collectives::~Collectives() = default;

@@ -14,8 +14,9 @@
 
 namespace tutti::detail {
 
-InlineCalls::InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history)
-    : collectives_(collectives), group_(group), board_(board), history_(history) {}
+InlineCalls::InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, LinkQueues& queues,
+                         CallHistory& history)
+    : collectives_(collectives), group_(group), board_(board), links_(group, queues), history_(history) {}
 
 bool InlineCalls::may_do(const Request& request) const {
   const Context& context = group_.context();
@@ -26,17 +27,17 @@ bool InlineCalls::may_do(const Request& request) const {
 bool InlineCalls::run(const Request& request) {
   if (!may_do(request)) return false;
   const Planned planned = collectives_.plan(request);
-  if (!planned.on_board) return false;
+  if (!planned.on_board && !(planned.prepared.exchange && links_.is_allowed())) return false;
   Engine& engine = *group_.context().engine;
   if (!request.algorithm.empty() || (request.op && request.op->kind() == OpKind::user)) {
     const PreparedCall call{request, planned, collectives_.pool(), group_, board_.capacity()};
-    return call.board.may_run_inline() && engine.try_own() && run_owned(call);
+    return call.may_run_inline() && engine.try_own() && run_owned(call);
   }
   if (!engine.try_own()) return false;
   last_output_.store(nullptr, std::memory_order_relaxed);
   windows_ = collectives_.windows()->changes();
   last_.emplace(request, planned, collectives_.pool(), group_, board_.capacity());
-  if (!last_->board.may_run_inline()) {
+  if (!last_->may_run_inline()) {
     engine.disown();
     return false;
   }
@@ -58,30 +59,40 @@ bool InlineCalls::run_again(const Request& request) {
 std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchronous) {
   if (!call.planned.on_board || !call.board.may_run_inline()) return std::nullopt;
   if (!group_.context().engine->try_own()) return std::nullopt;
-  black_box::Flight flight;
+  Begun begun;
   if (!may_begin(call)) return std::nullopt;
-  return do_owned(call, flight) ? Work{} : go_on(call, flight, asynchronous);
+  return do_owned(call, begun) ? Work{} : go_on(call, begun, asynchronous);
 }
 
 // ---- For the owner of the engine, who gives it up here ----------------------------------------------------------
 
 bool InlineCalls::run_owned(const PreparedCall& call) {
-  black_box::Flight flight;
+  Begun begun;
   if (!may_begin(call)) return false;
-  if (!do_owned(call, flight)) go_on(call, flight, false).wait();
+  if (!do_owned(call, begun)) go_on(call, begun, false).wait();
   return true;
 }
 
 bool InlineCalls::may_begin(const PreparedCall& call) {
-  if (!group_.failing() && board_.is_free_for(call.board)) [[likely]]
+  const auto is_free = [&] {
+    return call.links ? !collectives_.busy() && links_.may_begin(*call.links) : board_.is_free_for(call.board);
+  };
+  if (!group_.failing() && is_free()) [[likely]]
     return true;
   group_.context().engine->disown();
   return false;
 }
 
 /// False: the others have not come yet. The call must go_on(), and this thread still owns the engine.
-bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) {
-  const Context& context = group_.context();
+bool InlineCalls::do_owned(const PreparedCall& call, Begun& begun) {
+  if (!(call.links ? do_over_links(call, begun) : do_on_board(call, begun))) return false;
+  collectives_.count_made();
+  history_.end(history_.last_number());
+  group_.context().engine->disown();
+  return true;
+}
+
+bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
   const transport::CallWords& before = history_.call(history_.last_number());
   const transport::CallWords& words = history_.begin(call.words, call.planned.prepared, call.planned.location.given());
   const BoardCollectives::Entry entry{
@@ -89,22 +100,39 @@ bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) 
   board_.begin_inline(entry);
 
   // Uses the time while the post is on its way to the others.
-  black_box::Box* const box = context.black_box.get();
-  const std::int64_t now = box ? black_box::coarse_now() : 0;
-  if (box) flight = box->begin_again(call.record, history_.last_number(), now);
+  const std::int64_t now = note_begin(call, begun);
+  begun.began = board_.times().begun;
   if (!board_.end_inline(entry)) return false;
-  flight.land_inline(static_cast<std::uint32_t>(call.board.rounds()), board_.moved(),
-                     call.is_short && !board_.has_yielded() ? now : black_box::coarse_now());
-  if (context.recorder) [[unlikely]]
+  begun.flight.land_inline(static_cast<std::uint32_t>(call.board.rounds()), board_.moved(),
+                           call.is_short && !board_.has_yielded() ? now : black_box::coarse_now());
+  if (group_.context().recorder) [[unlikely]]
     record(call, transport::frame_of(words));
-  collectives_.count_made();
-  history_.end(history_.last_number());
-  context.engine->disown();
   return true;
 }
 
-/// Makes an operation of a call that has begun inline, whose numbers and post it keeps.
-Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& flight, bool asynchronous) {
+bool InlineCalls::do_over_links(const PreparedCall& call, Begun& begun) {
+  begun.history = history_.hash();
+  history_.begin(call.words, call.planned.prepared, false);
+  transport::Frame frame = call.frame;
+  frame.operation = static_cast<std::uint32_t>(history_.last_number());
+  frame.history = static_cast<std::uint32_t>(begun.history);
+  note_begin(call, begun);
+  if (!links_.run(*call.links, frame, begun.exchange)) return false;
+  begun.flight.land_inline(static_cast<std::uint32_t>(call.planned.prepared.plan.steps.size()), links_.moved(),
+                           black_box::coarse_now());
+  return true;
+}
+
+/// Returns the time.
+std::int64_t InlineCalls::note_begin(const PreparedCall& call, Begun& begun) noexcept {
+  black_box::Box* const box = group_.context().black_box.get();
+  const std::int64_t now = box ? black_box::coarse_now() : 0;
+  if (box) begun.flight = box->begin_again(call.record, history_.last_number(), now);
+  return now;
+}
+
+/// Makes an operation of a call that has begun inline, whose number, post and messages it keeps.
+Work InlineCalls::go_on(const PreparedCall& call, const Begun& begun, bool asynchronous) {
   const auto give_back = [](Engine* engine) { engine->disown(); };
   std::unique_ptr<Engine, decltype(give_back)> engine{group_.context().engine.get()};
   const std::uint64_t number = history_.last_number();
@@ -119,7 +147,7 @@ Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& fligh
               group_.rank(), number});
     throw;
   }
-  operation->take_over(number, flight, board_.times().begun);
+  operation->take_over(number, begun);
   operation->asynchronous = asynchronous;
   engine.release()->submit_and_disown(*operation);
   return Internals::make<Work>(operation);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/collective/inline_exchange.h"
 #include "lib/collective/prepared_call.h"
 #include "lib/observe/black_box.h"
 #include "tutti/work.h"
@@ -15,15 +16,17 @@ class BoardCollectives;
 class CallHistory;
 class Collectives;
 class Group;
+class LinkQueues;
 
-/// Runs small calls on the board inline, in the thread of their caller and without an operation: the trip of one cache
-/// line is over before an engine has looked at its clock. If the other ranks are late, the call goes on as an
-/// operation.
+/// Runs calls inline, in the thread of their caller and without an operation: small ones on the board, where the trip
+/// of one cache line is over before an engine has looked at its clock, and others that are one exchange of messages. If
+/// the other ranks are late, the call goes on as an operation.
 ///
 /// Threading: any thread. The caller must own the engine meanwhile; if it cannot get it, the call becomes an operation.
 class InlineCalls {
  public:
-  InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history);
+  InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, LinkQueues& queues,
+              CallHistory& history);
 
   /// Whether such a call may run inline.
   bool may_do(const Request& request) const;
@@ -38,14 +41,18 @@ class InlineCalls {
  private:
   bool may_begin(const PreparedCall& call);
   bool run_owned(const PreparedCall& call);
-  bool do_owned(const PreparedCall& call, black_box::Flight& flight);
-  Work go_on(const PreparedCall& call, const black_box::Flight& flight, bool asynchronous);
+  bool do_owned(const PreparedCall& call, Begun& begun);
+  bool do_on_board(const PreparedCall& call, Begun& begun);
+  bool do_over_links(const PreparedCall& call, Begun& begun);
+  std::int64_t note_begin(const PreparedCall& call, Begun& begun) noexcept;
+  Work go_on(const PreparedCall& call, const Begun& begun, bool asynchronous);
   void record(const PreparedCall& call, const transport::Frame& frame) noexcept;
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
 
   Collectives& collectives_;
   Group& group_;
   BoardCollectives& board_;
+  InlineExchange links_;
   CallHistory& history_;
   /// The last call, which is already prepared for a program that repeats it with the same buffers. Only the owner of
   /// the engine uses these members, except `last_output_`, a hint that any thread may read.

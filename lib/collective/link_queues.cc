@@ -48,6 +48,12 @@ void LinkQueues::lane_done(Operation& operation, std::uint32_t lane) noexcept {
 
 bool LinkQueues::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
   ToPeer& target = sends_[static_cast<std::size_t>(peer)];
+  const ExchangeProgress& begun = operation.exchange();
+  if (begun.sent) {
+    target.unsent += begun.lent ? 1 : 0;
+    if (begun.lent) target.link->await_return(transport::Token{operation.slot} << 32 | step);
+    return !begun.lent;
+  }
   if (!target.link) target.link = &group_.open(peer, channel_);
   Frame frame = operation.frame();
   frame.length = bytes.size();
@@ -62,12 +68,17 @@ bool LinkQueues::send(Operation& operation, std::uint32_t step, int peer, std::s
   return sent;
 }
 
-void LinkQueues::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
+bool LinkQueues::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
   FromPeer& source = receives_[static_cast<std::size_t>(peer)];
+  if (operation.exchange().received) {
+    operation.count_received(bytes.size());
+    return true;
+  }
   source.posted.push({&operation, step, bytes, 0, {}});
-  if (!source.link) return;
+  if (!source.link || operation.exchange().receives) return false;
   if (source.posted.size() == 1) expect_next(source);
   source.link->resume();
+  return false;
 }
 
 /// Tells the link about the message that must come next.
@@ -75,6 +86,16 @@ void LinkQueues::expect_next(FromPeer& source) noexcept {
   const Posted& next = source.posted.front();
   const bool is_reduced = next.operation->plan().steps[next.step].verb == Verb::recv_reduce;
   source.link->expect(next.bytes.size(), is_reduced ? nullptr : next.bytes.data());
+}
+
+Link* LinkQueues::idle_to(int peer) const noexcept {
+  const ToPeer& target = sends_[static_cast<std::size_t>(peer)];
+  return target.unsent == 0 && target.turns.empty() ? target.link : nullptr;
+}
+
+Link* LinkQueues::idle_from(int peer) const noexcept {
+  const FromPeer& source = receives_[static_cast<std::size_t>(peer)];
+  return source.posted.empty() && source.turns.empty() ? source.link : nullptr;
 }
 
 // ---- Links -----------------------------------------------------------------------------------------------------

@@ -31,9 +31,14 @@ class LinkQueues {
   void queue(Operation& operation) noexcept;
   /// The operation has issued its last step on this lane: the next one gets its turn.
   void lane_done(Operation& operation, std::uint32_t lane) noexcept;
-  /// False: the link has queued the message, and will report it as sent.
+  /// False: the link has queued the message, and will report it as sent. Unless its caller has sent it inline.
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
-  void post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
+  /// True: the operation's caller has received the message inline.
+  bool post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
+  /// For inline calls: the links to and from `peer`, if they exist and no message of an operation is under way there;
+  /// else null.
+  transport::Link* idle_to(int peer) const noexcept;
+  transport::Link* idle_from(int peer) const noexcept;
 
   // ---- Links
   transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept;

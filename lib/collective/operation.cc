@@ -48,6 +48,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   pool_ = std::move(pool);
   number_ = number;
   taken_over_ = awaits_input_ = started_ = false;
+  begun_ = {};
   stream_part_.reset();
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
@@ -65,10 +66,11 @@ void Operation::set_number(std::uint64_t number) noexcept {
   frame_.operation = static_cast<std::uint32_t>(number);
 }
 
-void Operation::take_over(std::uint64_t number, black_box::Flight flight, std::int64_t begun) noexcept {
+void Operation::take_over(std::uint64_t number, const Begun& begun) noexcept {
   set_number(number);
-  flight_ = flight;
+  set_history(begun.history);
   begun_ = begun;
+  flight_ = begun.flight;
   taken_over_ = true;
 }
 
@@ -94,6 +96,8 @@ void Operation::start() noexcept {
   if (awaits_input_) return;
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
+  // Before links go on with what was begun inline, and report it.
+  if (taken_over_) engine_->run_ready();
 }
 
 void Operation::input_is_there() noexcept {
@@ -156,9 +160,9 @@ void Operation::run(std::uint32_t id) noexcept {
     case Verb::recv:
     case Verb::recv_reduce: {
       const auto bytes = bound_.destination(step);
-      if (!bytes.empty()) collectives_->link_queues().post(*this, id, step.peer, bytes);
+      const bool received = bytes.empty() || collectives_->link_queues().post(*this, id, step.peer, bytes);
       issued(id);
-      if (bytes.empty()) complete(id);
+      if (received) complete(id);
       return;
     }
     case Verb::copy:
@@ -289,7 +293,7 @@ void Operation::note_start(Clock::time_point now) noexcept {
   if (log_) [[unlikely]]
     log_->trace(Log::Subsystem::coll, describe() + " begins");
   if (trace_.is_wanted()) [[unlikely]]
-    trace_.begin(taken_over_ ? begun_ : trace::ticks());
+    trace_.begin(taken_over_ ? begun_.began : trace::ticks());
   black_box::Box* const box = group_->context().black_box.get();
   if (!box || taken_over_) return;
   black_box::CallRecord call =

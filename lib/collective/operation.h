@@ -42,6 +42,22 @@ class StreamPart {
   virtual std::string how_far() const = 0;
 };
 
+/// How far a call over links came that its caller began inline.
+struct ExchangeProgress {
+  bool sent = false;      ///< the link has taken the message
+  bool lent = false;      ///< by single copy, which has not ended
+  bool receives = false;  ///< a part of the message for this rank has come, and the link puts the rest in its place
+  bool received = false;
+};
+
+/// A call that its caller began inline.
+struct Begun {
+  black_box::Flight flight;
+  std::uint64_t history = 0;  ///< hash of the calls before it
+  std::int64_t began = 0;     ///< when, for the trace
+  ExchangeProgress exchange{};
+};
+
 /// A running collective: a plan bound to memory, with a counter per step.
 class Operation final : public Pending {
  public:
@@ -51,9 +67,9 @@ class Operation final : public Pending {
   /// contribute to a round of the board; 0: the plan runs step by step, over links.
   void prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t board_capacity);
-  /// Continues a call that its caller began inline: it has its number, and its contribution is on the board. `begun`:
-  /// when, for the trace.
-  void take_over(std::uint64_t number, black_box::Flight flight, std::int64_t begun) noexcept;
+  /// Continues a call that its caller began inline: it has its number, and its contribution is on the board, or its
+  /// messages have come so far.
+  void take_over(std::uint64_t number, const Begun& begun) noexcept;
   /// Its place in the order of calls. It is certain only when the operation starts, since several threads may call at
   /// the same time.
   void set_number(std::uint64_t number) noexcept;
@@ -100,10 +116,13 @@ class Operation final : public Pending {
   /// Ends the operation with `reason`, described from its point of view.
   void fail(const Error& reason) noexcept;
 
+  /// Its caller began it inline, and over links came that far.
+  bool has_begun() const { return taken_over_; }
+  const ExchangeProgress& exchange() const { return begun_.exchange; }
+
   // ---- For BoardCollectives
   /// Null: the plan runs step by step, over links.
   const BoardCall* board() const { return bound_.board(); }
-  bool has_begun() const { return taken_over_; }
   bool is_in_window() const { return board() && board()->is_in_window(); }
   /// Plays the faults that are injected at the steps that send, or at the others. False: the operation must never go
   /// on. `contribution` is what is sent; a fault may replace it by a changed copy.
@@ -166,6 +185,7 @@ class Operation final : public Pending {
   const Log* log_ = nullptr;      // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool taken_over_ = false;
+  Begun begun_;  // what was taken over
   bool awaits_input_ = false;
   bool started_ = false;
   std::shared_ptr<const StreamPart> stream_part_;
@@ -174,7 +194,6 @@ class Operation final : public Pending {
   std::uint32_t remaining_ = 0;                 // steps or rounds that are not done
   std::vector<std::vector<std::byte>> copies_;  // by step: of its message, see Prepared::copies_sends
   OperationTrace trace_{*this};
-  std::int64_t begun_ = 0;      // when a call that began inline began, for the trace
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links, or posted
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked

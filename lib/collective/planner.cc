@@ -57,6 +57,7 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
   prepared->label = black_box::label_of(prepared->name);
   prepared->hash = hash;
   const algorithms::Plan& plan = prepared->plan;
+  prepared->exchange = algorithms::exchange_of(plan);
   prepared->waits_for = plan.waits_for;
   for (algorithms::StepId step = 0; step < plan.steps.size(); ++step) {
     const Verb verb = plan.steps[step].verb;

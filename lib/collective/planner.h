@@ -13,6 +13,7 @@
 
 #include "algorithms/board_program.h"
 #include "algorithms/catalogue.h"
+#include "algorithms/exchange.h"
 #include "algorithms/plan_text.h"
 #include "algorithms/row_program.h"
 #include "algorithms/select.h"
@@ -33,6 +34,7 @@ struct Prepared {
   int senders_to_root = 0;               ///< ranks that send to this one, if it is the root and sends nothing; else 0
   std::vector<std::uint32_t> waits_for;  ///< per step: those of the plan, plus one for its turn if it has a lane
   std::vector<algorithms::StepId> first;            ///< steps that wait for nothing
+  std::optional<algorithms::Exchange> exchange{};   ///< given if the plan is so simple
   std::optional<algorithms::BoardProgram> board{};  ///< none: the plan runs over links,
   std::shared_ptr<std::byte[]> board_scratch{};     ///< for the board program; its calls run one at a time
   std::string why_no_board{};  ///< because it "takes more than two rounds"; empty: there is a board program

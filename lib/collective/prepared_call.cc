@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lib/collective/call.h"
+#include "lib/collective/inline_exchange.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/observe/black_box_begin.h"
@@ -31,16 +32,28 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
       request(kept(call, op, algorithm)),
       planned(plan),
       pool(std::move(operations)) {
-  if (!planned.on_board) return;
-  const transport::Frame frame_of_call =
-      call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
-  PartOffsets offsets;  // not used: a call with offsets does not run inline
-  board = BoardCall::of(request, planned.prepared, planned.location,
-                        {group.rank(), group.size(), group.context().kernels, capacity}, offsets);
-  words = transport::call_words_of(frame_of_call);
-  record.words = black_box::words_of(recorded(frame_of_call, group.id(), 0, planned.prepared.label,
-                                              static_cast<std::size_t>(board.rounds()), false, true));
-  is_short = is_short_work(board, request.op);
+  BoardCall::Ground ground{group.rank(), group.size(), group.context().kernels, capacity};
+  std::size_t parts = 0;
+  if (planned.on_board) {
+    PartOffsets offsets;  // not used: a call with offsets does not run inline
+    board = BoardCall::of(request, planned.prepared, planned.location, ground, offsets);
+    is_short = is_short_work(board, request.op);
+    parts = static_cast<std::size_t>(board.rounds());
+  } else if (planned.prepared.exchange && !request.variable) {
+    ground.capacity = 0;
+    links.emplace().bind(request, planned, ground);
+    if (!InlineExchange::suits(*links)) {
+      links.reset();
+      return;
+    }
+    parts = planned.prepared.plan.steps.size();
+  } else {
+    return;
+  }
+  frame = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
+  words = transport::call_words_of(frame);
+  record.words =
+      black_box::words_of(recorded(frame, group.id(), 0, planned.prepared.label, parts, false, planned.on_board));
 }
 
 bool PreparedCall::is(const Request& other) const noexcept {

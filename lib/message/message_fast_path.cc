@@ -172,8 +172,8 @@ Link::Taken MessageFastPath::take_expected(const MessageCall& call, ShortWait& w
   if (!waiting_.empty() || group_.context().recorder) return Link::Taken::something_else;
   MessageLinks::Peer& peer = links_[call.peer];
   const transport::FrameWords frame = words_of(call);
-  Link::Taken taken = peer.in->take(frame, call.bytes);
-  while (taken == Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
+  Link::Taken taken = peer.in->take(frame, call.bytes, 0);
+  while (taken == Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes, 0);
   if (taken != Link::Taken::taken) return taken;
   ++peer.messages_come;
   links_.consumed(call.peer, call.bytes.size());

@@ -166,13 +166,13 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
   constexpr Frame frame{.kind = FrameKind::eager, .data_type = 5, .length = 8, .tag = 3, .elements = 2};
   Receiving side;
   std::vector<std::byte> to(8);
-  CHECK(side.link.take(words_of(frame), to) == Taken::nothing_there);
+  CHECK(side.link.take(words_of(frame), to, 0) == Taken::nothing_there);
   REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(8, 1)));
   std::vector<Frame> others(6, frame);
   others[0].kind = FrameKind::bulk, others[1].data_type = 4, others[2].tag = 4, others[3].checksum = 1;
   others[4].elements = 1, others[5].length = 9;
-  for (const Frame& other : others) CHECK(side.link.take(words_of(other), to) == Taken::something_else);
-  CHECK(side.link.take(words_of(frame), to) == Taken::taken);
+  for (const Frame& other : others) CHECK(side.link.take(words_of(other), to, 0) == Taken::something_else);
+  CHECK(side.link.take(words_of(frame), to, 0) == Taken::taken);
   CHECK(to == pattern(8, 1));
 
   Told told;
@@ -184,13 +184,13 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
   const auto first = std::span{bytes}.first(piece), second = std::span{bytes}.subspan(piece);
   REQUIRE_FALSE(side.ring.writer.begin(longer, first));
   REQUIRE_FALSE(side.ring.writer.proceed(second));
-  CHECK(side.link.take(words_of(longer), to) == Taken::taken);
+  CHECK(side.link.take(words_of(longer), to, 0) == Taken::taken);
   CHECK(to == bytes);
 
   std::ranges::fill(to, std::byte{});
   REQUIRE_FALSE(side.ring.writer.begin(longer, first));
-  CHECK(side.link.take(words_of(longer), to) == Taken::begun);
-  CHECK(side.link.take(words_of(longer), to) == Taken::something_else);  // in the middle of it
+  CHECK(side.link.take(words_of(longer), to, 0) == Taken::begun);
+  CHECK(side.link.take(words_of(longer), to, 0) == Taken::something_else);  // in the middle of it
   CHECK(told.messages == 0);
   REQUIRE_FALSE(side.ring.writer.proceed(second));
   CHECK(side.link.pull(told));
@@ -210,7 +210,7 @@ TEST_CASE(
   for (std::size_t i = 1; i < slot_count; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
   CHECK(side.ring.writer.arm(slot_count / 2));
   std::vector<std::byte> to(bytes.size());
-  CHECK(side.link.take(words_of(frame), to) == Taken::begun);
+  CHECK(side.link.take(words_of(frame), to, 0) == Taken::begun);
   CHECK(side.endpoint->wakes == 1);
 
   REQUIRE(side.ring.writer.has_room(pieces - slot_count));
@@ -229,7 +229,7 @@ TEST_CASE("a sender that leaves while its message is taken fails the link, which
     Receiving side;
     REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes, slot_count), 1)));
     std::vector<std::byte> to(slot_bytes);
-    CHECK(side.link.take(words_of(frame), to) == Link::Taken::begun);
+    CHECK(side.link.take(words_of(frame), to, 0) == Link::Taken::begun);
     if (aborts) leave(side.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
     side.leave_peer();
     REQUIRE(side.recorder.failures.size() == 1);

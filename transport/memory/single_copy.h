@@ -27,9 +27,9 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 ///
 /// A sender times its copies while the receiver tries slots, since those that it made before the receiver saw the
 /// message are part of its time. The receiver's take longer, since it has to fetch each line from the other core: taken
-/// for both, they made single copy look faster where it was not. (Broadcast of data that have just been written, 2 ranks
-/// on a Xeon: 64 KiB 10.1 us by single copy, 7.6 through slots; 256 KiB 24.9 and 19.3.) At a root to which ranks send,
-/// as in a gather, both sides copy at the same time, and only the root's copies count.
+/// for both, they made single copy look faster where it was not. (Broadcast of data that have just been written, 2
+/// ranks on a Xeon: 64 KiB 10.1 us by single copy, 7.6 through slots; 256 KiB 24.9 and 19.3.) At a root to which ranks
+/// send, as in a gather, both sides copy at the same time, and only the root's copies count.
 ///
 /// Where ranks share cores, a message waits for other ranks most of the time, so only the processor time of the copies
 /// is compared, of both ends unless several ranks send to a root. A single copy must be clearly faster, since its

@@ -169,7 +169,7 @@ class InboundSlotLink final : public Link {
   bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
   bool is_pulled() const noexcept override { return true; }
   bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
-  Taken take(const FrameWords& frame, std::span<std::byte> to) noexcept override;
+  Taken take(const FrameWords& frame, std::span<std::byte> to, int senders_to_root) noexcept override;
   /// Checks whether the peer has left; the next pull() acts on it.
   void attend() noexcept;
   /// False: there is work to do. Call disarm() in any case.
@@ -187,8 +187,8 @@ class InboundSlotLink final : public Link {
  private:
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
   using CopyFunction = void(void* to, const void* from, std::size_t bytes);
-  Taken take_pieces(std::span<std::byte> to) noexcept;
-  Taken take_lent(std::span<std::byte> to, std::uint64_t address) noexcept;
+  Taken take_pieces(const Acceptance& acceptance) noexcept;
+  Taken take_lent(const Acceptance& acceptance, std::uint64_t address) noexcept;
   bool begin(Sink& sink) noexcept;
   void begin(const Frame& frame, const Acceptance& acceptance, bool is_single_copy) noexcept;
   void copy(std::span<const std::byte> piece) noexcept;

@@ -70,13 +70,14 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   return true;
 }
 
-Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> to) noexcept {
+Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> to, int senders_to_root) noexcept {
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
   if (!reader_.begins_with(frame)) return Taken::something_else;
   if (to.size() >= CopyChoice::least_bytes) {  // shorter ones are of one piece
+    const Acceptance acceptance{.kind = Acceptance::Kind::memory, .memory = to, .senders_to_root = senders_to_root};
     const std::uint64_t address = reader_.single_copy_address(to.size());
-    return address != 0 ? take_lent(to, address) : take_pieces(to);
+    return address != 0 ? take_lent(acceptance, address) : take_pieces(acceptance);
   }
   if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
@@ -84,8 +85,8 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
 }
 
 /// The sender is probably filling the next slots just now, unless it needs this core to do so.
-Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
-  begin({.kind = FrameKind::eager, .length = to.size()}, {.kind = Acceptance::Kind::memory, .memory = to}, false);
+Link::Taken InboundSlotLink::take_pieces(const Acceptance& acceptance) noexcept {
+  begin({.kind = FrameKind::eager, .length = acceptance.memory.size()}, acceptance, false);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
     if (rest_ == 0) break;
@@ -103,9 +104,10 @@ Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
 }
 
 /// The sink handles what is out of the ordinary.
-Link::Taken InboundSlotLink::take_lent(std::span<std::byte> to, std::uint64_t address) noexcept {
+Link::Taken InboundSlotLink::take_lent(const Acceptance& acceptance, std::uint64_t address) noexcept {
+  const std::span<std::byte> to = acceptance.memory;
   if (!can_read_ || to.size() > single_copy_piece) return Taken::something_else;
-  begin({.kind = FrameKind::eager, .length = to.size()}, {.kind = Acceptance::Kind::memory, .memory = to}, true);
+  begin({.kind = FrameKind::eager, .length = to.size()}, acceptance, true);
   if (!read_from_sender(to, address)) {
     inside_ = false;
     return Taken::something_else;

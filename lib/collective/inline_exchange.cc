@@ -1,0 +1,109 @@
+#include "lib/collective/inline_exchange.h"
+
+#include <algorithm>
+
+#include "lib/collective/link_queues.h"
+#include "lib/engine/short_wait.h"
+#include "lib/group/context.h"
+#include "lib/group/group.h"
+
+namespace tutti::detail {
+
+using algorithms::Exchange;
+using algorithms::no_step;
+using algorithms::Step;
+using transport::Link;
+
+namespace {
+
+/// The engine, which serves other links meanwhile, handles longer messages. They gain little anyway.
+constexpr std::size_t longest = std::size_t{1} << 20;
+
+const Exchange& exchange_of(const BoundCall& call) { return *call.prepared().exchange; }
+
+}  // namespace
+
+/// Ranks that share cores wait for each other most of the time, which the engine does better.
+bool InlineExchange::is_allowed() const noexcept {
+  const Context& context = group_.context();
+  return context.inline_messages && !context.oversubscribed && !context.recorder && !context.checksum;
+}
+
+bool InlineExchange::suits(const BoundCall& call) {
+  const Exchange& exchange = exchange_of(call);
+  const auto is_short = [&call](algorithms::StepId step) {
+    return step == no_step || call.bytes_moved(call.plan().steps[step]) <= longest;
+  };
+  return call.reads_plain_input() && is_short(exchange.send) && is_short(exchange.recv);
+}
+
+bool InlineExchange::may_begin(const BoundCall& call) const noexcept {
+  const auto [send, recv, copies, copies_wait] = exchange_of(call);
+  const std::vector<Step>& steps = call.plan().steps;
+  return (send == no_step || queues_.idle_to(steps[send].peer)) &&
+         (recv == no_step || queues_.idle_from(steps[recv].peer));
+}
+
+bool InlineExchange::run(BoundCall& call, transport::Frame frame, ExchangeProgress& progress) noexcept {
+  const Exchange& exchange = exchange_of(call);
+  moved_ = 0;
+  progress = {};
+  send(call, frame, progress);
+  if (!progress.sent) return false;
+  const bool copies_first = !progress.lent || !exchange.copies_wait;
+  const auto copy = [&] { std::ranges::for_each(exchange.copies, [&](auto step) { call.copy(step); }); };
+  if (copies_first) copy();
+  receive(call, frame, progress);
+  if (!progress.received) return false;
+  await_return(call, progress);
+  if (progress.lent) return false;
+  if (!copies_first) copy();
+  return true;
+}
+
+/// An empty message counts as sent.
+void InlineExchange::send(BoundCall& call, transport::Frame frame, ExchangeProgress& progress) noexcept {
+  const algorithms::StepId id = exchange_of(call).send;
+  progress.sent = true;
+  if (id == no_step) return;
+  const Step& step = call.plan().steps[id];
+  const std::span<const std::byte> bytes = call.payload(step);
+  if (bytes.empty()) return;
+  frame.length = bytes.size();
+  const transport::FrameWords words = words_of(frame);
+  Link& link = *queues_.idle_to(step.peer);
+  progress.lent = link.try_lend(words, bytes);
+  progress.sent = progress.lent || link.try_send(words, bytes);
+  moved_ += progress.sent ? bytes.size() : 0;
+}
+
+void InlineExchange::receive(BoundCall& call, transport::Frame frame, ExchangeProgress& progress) noexcept {
+  const algorithms::StepId id = exchange_of(call).recv;
+  progress.received = true;
+  if (id == no_step) return;
+  const Step& step = call.plan().steps[id];
+  const std::span<std::byte> bytes = call.destination(step);
+  if (bytes.empty()) return;
+  frame.length = bytes.size();
+  const transport::FrameWords words = words_of(frame);
+  Link& link = *queues_.idle_from(step.peer);
+  ShortWait wait = group_.context().short_wait();
+  Link::Taken taken = link.take(words, bytes, call.prepared().senders_to_root);
+  while (taken == Link::Taken::nothing_there && !group_.failing() && wait.again())
+    taken = link.take(words, bytes, call.prepared().senders_to_root);
+  progress.receives = taken == Link::Taken::begun;
+  progress.received = taken == Link::Taken::taken;
+  moved_ += progress.received ? bytes.size() : 0;
+}
+
+void InlineExchange::await_return(const BoundCall& call, ExchangeProgress& progress) noexcept {
+  if (!progress.lent) return;
+  Link& link = *queues_.idle_to(call.plan().steps[exchange_of(call).send].peer);
+  ShortWait wait = group_.context().short_wait();
+  while (progress.lent && !group_.failing()) {
+    progress.lent = !link.is_returned();
+    if (progress.lent && !wait.again()) return;
+  }
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,184 @@
+// What a link compares when it tries both ways of copying.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/base/processor_time.h"
+#include "tests/transport/loose_ring.h"
+#include "tests/transport/mesh.h"
+#include "transport/memory/single_copy.h"
+#include "transport/memory/slot_link.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using std::chrono::microseconds;
+using Accept = Acceptance::Kind;
+
+constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(std::size_t{1} << 20), false);
+
+/// Takes so much time of the processor, however many others want it.
+void spin(microseconds time) {
+  for (const auto end = processor_time() + time; processor_time() < end;) continue;
+}
+
+/// The receiver's end of a ring in this process, where single copy takes 2 ms.
+struct SlowToRead final : RingEndpoint {
+  explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = slot_count)
+      : memory_(std::move(memory)), areas_(areas) {}
+  RingMemory& ring() noexcept override { return *memory_; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return memory_; }
+  std::size_t areas() const noexcept override { return areas_; }
+  void wake_peer() noexcept override {}
+  bool peer_left() const noexcept override { return false; }
+  void cut() noexcept override {}
+  bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override {
+    std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
+    spin(microseconds{2000});
+    return true;
+  }
+
+ private:
+  std::shared_ptr<RingMemory> memory_;
+  std::size_t areas_;
+};
+
+/// Takes every message, and copies it from slots with `copy`.
+struct Taker final : Sink {
+  Acceptance arrived(Link&, const Frame& frame) noexcept override {
+    memory.resize(frame.length);
+    return {.kind = Accept::memory, .memory = memory, .copy = copy, .senders_to_root = senders_to_root};
+  }
+  void view(Link&, std::span<const std::byte>) noexcept override {}
+  void received(Link&) noexcept override { ++messages; }
+  void sent(Link&, Token) noexcept override {}
+  void failed(Link&, const Error&) noexcept override {}
+
+  void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
+  int senders_to_root = 0;
+  std::vector<std::byte> memory;
+  int messages = 0;
+};
+
+void copy_slowly(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  spin(microseconds{200});
+}
+
+TEST_CASE("where cores are shared, what counts is copying at both ends, not waiting for the sender") {
+  struct Case {
+    bool slow_sender, slow_receiver;
+    int senders_to_root;
+    bool wants_single_copy;
+  };
+  // Single copy takes 2 ms, and a slow copy through 16 slots 3.2 ms.
+  for (const Case& one : {Case{false, false, 0, false}, Case{false, true, 0, true}, Case{true, false, 0, true},
+                          Case{true, false, 1, true}, Case{true, false, 2, false}, Case{true, true, 2, true}}) {
+    CAPTURE(one.slow_sender);
+    CAPTURE(one.slow_receiver);
+    CAPTURE(one.senders_to_root);
+    LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
+    RingWriter& writer = ring.writer;
+    constexpr std::size_t piece_size = slot_bytes / 2;
+    const std::uint64_t sample = 7;
+    ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(),
+                         CopyPolicy{.cores_are_shared = true}};
+    Taker taker;
+    if (one.slow_receiver) taker.copy = copy_slowly;
+    taker.senders_to_root = one.senders_to_root;
+    const std::vector<std::byte> bytes = pattern(16 * piece_size, 1);
+    const Frame frame{.length = bytes.size()};
+    for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+      if (writer.wants_single_copy(bytes.size())) {
+        REQUIRE_FALSE(writer.full());
+        REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
+        link.pull(taker);
+      } else {
+        for (std::size_t at = 0; at < bytes.size(); at += piece_size) {
+          REQUIRE_FALSE(writer.full());
+          const auto piece = std::span{bytes}.subspan(at, piece_size);
+          const bool sleeps = at == 0 ? writer.begin(frame, piece) : writer.proceed(piece);
+          REQUIRE_FALSE(sleeps);
+          link.pull(taker);
+          spin(microseconds{200});
+        }
+      }
+      REQUIRE(taker.messages == sent + 1);
+      CHECK(std::ranges::equal(taker.memory, bytes));
+    }
+    const bool wants_single_copy = writer.wants_single_copy(bytes.size());
+    CHECK(wants_single_copy == one.wants_single_copy);
+  }
+}
+
+TEST_CASE("with a core each, the sender's copies before its message was seen count, unless messages converge") {
+  struct Case {
+    bool slow_sender;
+    int senders_to_root;
+    bool wants_single_copy;
+  };
+  // Single copy takes 2 ms. The 8 slots are full before the receiver looks; copying slowly into or out of them
+  // takes 1.6.
+  for (const Case& one : {Case{true, 0, true}, Case{false, 0, false}, Case{true, 1, false}, Case{true, 2, false}}) {
+    CAPTURE(one.slow_sender);
+    CAPTURE(one.senders_to_root);
+    LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
+    RingWriter& writer = ring.writer;
+    const std::uint64_t sample = 7;
+    ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(), CopyPolicy{}};
+    Taker taker;
+    taker.copy = copy_slowly;
+    taker.senders_to_root = one.senders_to_root;
+    constexpr std::size_t piece_size = slot_bytes / 2;
+    const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
+    const Frame frame{.length = bytes.size()};
+    for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+      REQUIRE(writer.has_room(slot_count));
+      if (writer.wants_single_copy(bytes.size())) {
+        REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
+      } else {
+        REQUIRE_FALSE(writer.begin(frame, std::span{bytes}.first(piece_size)));
+        for (std::size_t at = piece_size; at < bytes.size(); at += piece_size)
+          REQUIRE_FALSE(writer.proceed(std::span{bytes}.subspan(at, piece_size)));
+      }
+      link.pull(taker);
+      REQUIRE(taker.messages == sent + 1);
+    }
+    const bool wants_single_copy = writer.wants_single_copy(bytes.size());
+    CHECK(wants_single_copy == one.wants_single_copy);
+  }
+}
+
+TEST_CASE("messages in areas that are used for the first time are no tries") {
+  const std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
+  const std::uint64_t sample = 7;
+  memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+  Areas areas;
+  areas.add_own(memory, most_areas);
+  RingWriter writer{*memory, areas};
+  InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory, most_areas), std::make_shared<Areas>(), CopyPolicy{}};
+  Taker taker;
+  const std::vector<std::byte> bytes(CopyChoice::least_bytes);  // in one area
+  const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes.size()), false);
+  REQUIRE(static_cast<int>(most_areas) > trial.first);
+  for (int sent = 0; sent < static_cast<int>(most_areas) + trial.tries; ++sent) {
+    CAPTURE(sent);
+    REQUIRE_FALSE(writer.wants_single_copy(bytes.size()));
+    REQUIRE_FALSE(writer.full());
+    REQUIRE_FALSE(writer.begin({.length = bytes.size()}, bytes));
+    link.pull(taker);
+  }
+  CHECK(writer.wants_single_copy(bytes.size()));
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing
