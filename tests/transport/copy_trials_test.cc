@@ -29,7 +29,7 @@ void spin(microseconds time) {
   for (const auto end = processor_time() + time; processor_time() < end;) continue;
 }
 
-/// The receiver's end of a ring in this process, where single copy takes 2 ms.
+/// The receiver's end of a ring in this process, where single copy takes 2.4 ms.
 struct SlowToRead final : RingEndpoint {
   explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = slot_count)
       : memory_(std::move(memory)), areas_(areas) {}
@@ -41,7 +41,7 @@ struct SlowToRead final : RingEndpoint {
   void cut() noexcept override {}
   bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override {
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
-    spin(microseconds{2000});
+    spin(microseconds{2400});
     return true;
   }
 
@@ -78,7 +78,7 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
     int senders_to_root;
     bool wants_single_copy;
   };
-  // Single copy takes 2 ms, and a slow copy through 16 slots 3.2 ms.
+  // Single copy takes 2.4 ms, and a slow copy through 16 slots 3.2 ms.
   for (const Case& one : {Case{false, false, 0, false}, Case{false, true, 0, true}, Case{true, false, 0, true},
                           Case{true, false, 1, true}, Case{true, false, 2, false}, Case{true, true, 2, true}}) {
     CAPTURE(one.slow_sender);
@@ -125,7 +125,7 @@ TEST_CASE("with a core each, the sender's copies before its message was seen cou
     int senders_to_root;
     bool wants_single_copy;
   };
-  // Single copy takes 2 ms. The 8 slots are full before the receiver looks; copying slowly into or out of them
+  // Single copy takes 2.4 ms. The 8 slots are full before the receiver looks; copying slowly into or out of them
   // takes 1.6.
   for (const Case& one : {Case{true, 0, true}, Case{false, 0, false}, Case{true, 1, false}, Case{true, 2, false}}) {
     CAPTURE(one.slow_sender);
