@@ -39,7 +39,7 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
     board = BoardCall::of(request, planned.prepared, planned.location, ground, offsets);
     is_short = is_short_work(board, request.op);
     parts = static_cast<std::size_t>(board.rounds());
-  } else if (planned.prepared.exchange && !request.variable) {
+  } else if (planned.prepared.exchange && !request.variable && !request.persistent) {
     ground.capacity = 0;
     links.emplace().bind(request, planned, ground);
     if (!InlineExchange::suits(*links)) {
