@@ -27,7 +27,8 @@ bool InlineCalls::may_do(const Request& request) const {
 bool InlineCalls::run(const Request& request) {
   if (!may_do(request)) return false;
   const Planned planned = collectives_.plan(request);
-  if (!planned.on_board && !(planned.prepared.exchange && links_.is_allowed())) return false;
+  const std::optional<algorithms::Exchange>& exchange = planned.prepared.exchange;
+  if (!planned.on_board && !(exchange && links_.is_allowed(*exchange))) return false;
   Engine& engine = *group_.context().engine;
   if (!request.algorithm.empty() || (request.op && request.op->kind() == OpKind::user)) {
     const PreparedCall call{request, planned, collectives_.pool(), group_, board_.capacity()};

@@ -23,10 +23,13 @@ const Exchange& exchange_of(const BoundCall& call) { return *call.prepared().exc
 
 }  // namespace
 
-/// Ranks that share cores wait for each other most of the time, which the engine does better.
-bool InlineExchange::is_allowed() const noexcept {
+/// Where ranks share cores, one that sends waits for the receiver to get a core, which the engine does better (gather
+/// of 512 KiB among 8 ranks on 2 cores: 48.5 us by the engine, 59.9 inline). One that only receives gains all the same
+/// (scatter of 1 MiB among 8: 53.8 and 44.3; among 16: 180 and 137).
+bool InlineExchange::is_allowed(const Exchange& exchange) const noexcept {
   const Context& context = group_.context();
-  return context.inline_messages && !context.oversubscribed && !context.recorder && !context.checksum;
+  if (context.oversubscribed && exchange.send != no_step) return false;
+  return context.inline_messages && !context.recorder && !context.checksum;
 }
 
 bool InlineExchange::suits(const BoundCall& call) {

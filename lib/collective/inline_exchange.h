@@ -19,8 +19,8 @@ class InlineExchange {
  public:
   InlineExchange(Group& group, LinkQueues& queues) : group_(group), queues_(queues) {}
 
-  /// Whether such calls may run so on this communicator.
-  bool is_allowed() const noexcept;
+  /// Whether such a plan may run so on this communicator.
+  bool is_allowed(const algorithms::Exchange& exchange) const noexcept;
   /// Whether the messages of a call with an exchange are short enough, and it reads its input as it is.
   static bool suits(const BoundCall& call);
   /// Nothing else is under way on the links of the call.
