@@ -82,8 +82,8 @@ class Link {
   /// Outgoing links. Queues the message behind earlier ones and starts it. True: the payload is not needed any more,
   /// and sent() will not be called. Otherwise `payload` is borrowed until sent(); `frame.length` is its size.
   virtual bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept = 0;
-  /// The same for an eager message, if none is queued and all of this one can be taken now. False: nothing has
-  /// happened.
+  /// The same if no message is queued and all of this one can be taken now; the payload is not needed any more. False:
+  /// nothing has happened.
   virtual bool try_send(const FrameWords& /*frame*/, std::span<const std::byte> /*payload*/) noexcept { return false; }
   /// The same for a sender that can wait, if the receiver wants to read a message of that length from its memory.
   /// `payload` is borrowed until is_returned(). A caller that cannot ask until then calls await_return() instead, and
@@ -109,11 +109,11 @@ class Link {
   virtual bool is_pulled() const noexcept { return false; }
   /// Delivers the next piece of what has arrived; true if anything happened.
   virtual bool pull_piece(Sink&) noexcept { return false; }
-  /// Takes the next message without asking the sink, if it has arrived and its frame is `frame`, whatever the number of
-  /// the operation. `to` has Frame::length bytes; `senders_to_root`: see Acceptance. After `nothing_there` the caller
-  /// may ask again. `begun`: the rest of the message is late; it will go to `to`, and the sink learns of the message
-  /// when it is complete. `something_else` is for the sink: another message, one that is parked or incomplete, or the
-  /// link's end. Like pull_piece(), called only by a thread that may call progress().
+  /// Takes the next message without asking the sink, if it has arrived and its frame is `frame`. `to` has Frame::length
+  /// bytes; `senders_to_root`: see Acceptance. After `nothing_there` the caller may ask again. `begun`: the rest of the
+  /// message is late; it will go to `to`, and the sink learns of the message when it is complete. `something_else` is
+  /// for the sink: another message, one that is parked or incomplete, or the link's end. Like pull_piece(), called only
+  /// by a thread that may call progress().
   enum class Taken : std::uint8_t { taken, nothing_there, something_else, begun };
   virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/, int /*senders_to_root*/) noexcept {
     return Taken::something_else;

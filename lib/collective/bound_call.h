@@ -62,9 +62,6 @@ class BoundCall {
   /// For a _v call: the offsets of the parts of its input, and of its output in an all_to_all_v.
   const PartOffsets& offsets() const { return offsets_; }
 
-  /// Steps read the input as it is, so that nothing need begin().
-  bool reads_plain_input() const { return staged_.empty() && !arithmetic_.averages(); }
-
   // ---- Steps of the plan
   /// The bytes that a send sends.
   std::span<const std::byte> payload(const algorithms::Step& step) noexcept;

@@ -13,6 +13,14 @@
 #include "lib/observe/black_box_begin.h"
 
 namespace tutti::detail {
+namespace {
+
+/// For an engine that this thread owns.
+struct GiveBack {
+  void operator()(Engine* engine) const noexcept { engine->disown(); }
+};
+
+}  // namespace
 
 InlineCalls::InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, LinkQueues& queues,
                          CallHistory& history)
@@ -27,22 +35,22 @@ bool InlineCalls::may_do(const Request& request) const {
 bool InlineCalls::run(const Request& request) {
   if (!may_do(request)) return false;
   const Planned planned = collectives_.plan(request);
-  const std::optional<algorithms::Exchange>& exchange = planned.prepared.exchange;
-  if (!planned.on_board && !(exchange && links_.is_allowed(*exchange))) return false;
+  if (!planned.on_board &&
+      !(InlineExchange::suits(request, planned.prepared) && links_.is_allowed(*planned.prepared.exchange)))
+    return false;
   Engine& engine = *group_.context().engine;
   if (!request.algorithm.empty() || (request.op && request.op->kind() == OpKind::user)) {
     const PreparedCall call{request, planned, collectives_.pool(), group_, board_.capacity()};
     return call.may_run_inline() && engine.try_own() && run_owned(call);
   }
   if (!engine.try_own()) return false;
+  std::unique_ptr<Engine, GiveBack> owned{&engine};  // should there be no memory
   last_output_.store(nullptr, std::memory_order_relaxed);
   windows_ = collectives_.windows()->changes();
   last_.emplace(request, planned, collectives_.pool(), group_, board_.capacity());
-  if (!last_->may_run_inline()) {
-    engine.disown();
-    return false;
-  }
+  if (!last_->may_run_inline()) return false;
   last_output_.store(hint_of(request), std::memory_order_relaxed);
+  static_cast<void>(owned.release());  // run_owned() gives it up
   return run_owned(*last_);
 }
 
@@ -134,8 +142,7 @@ std::int64_t InlineCalls::note_begin(const PreparedCall& call, Begun& begun) noe
 
 /// Makes an operation of a call that has begun inline, whose number, post and messages it keeps.
 Work InlineCalls::go_on(const PreparedCall& call, const Begun& begun, bool asynchronous) {
-  const auto give_back = [](Engine* engine) { engine->disown(); };
-  std::unique_ptr<Engine, decltype(give_back)> engine{group_.context().engine.get()};
+  std::unique_ptr<Engine, GiveBack> engine{group_.context().engine.get()};
   const std::uint64_t number = history_.last_number();
   Operation* operation = nullptr;
   try {
@@ -146,6 +153,7 @@ Work InlineCalls::go_on(const PreparedCall& call, const Begun& begun, bool async
         Error{ErrorCode::system,
               fmt::format("{} ran out of memory in the middle of {}", group_.name_of(group_.rank()), describe(frame)),
               group_.rank(), number});
+    engine->pass();  // peers and links hear of it before the caller has its buffers back
     throw;
   }
   operation->take_over(number, begun);

@@ -16,7 +16,7 @@ using transport::Link;
 
 namespace {
 
-/// The engine, which serves other links meanwhile, handles longer messages. They gain little anyway.
+/// Bytes of a rank's larger buffer. Longer calls gain little, and the engine serves other links while it runs them.
 constexpr std::size_t longest = std::size_t{1} << 20;
 
 const Exchange& exchange_of(const BoundCall& call) { return *call.prepared().exchange; }
@@ -32,19 +32,21 @@ bool InlineExchange::is_allowed(const Exchange& exchange) const noexcept {
   return context.inline_messages && !context.recorder && !context.checksum;
 }
 
-bool InlineExchange::suits(const BoundCall& call) {
-  const Exchange& exchange = exchange_of(call);
-  const auto is_short = [&call](algorithms::StepId step) {
-    return step == no_step || call.bytes_moved(call.plan().steps[step]) <= longest;
-  };
-  return call.reads_plain_input() && is_short(exchange.send) && is_short(exchange.recv);
+bool InlineExchange::suits(const Request& request, const Prepared& prepared) noexcept {
+  const std::size_t bytes = std::max(request.input.count, request.output.count) * size_of(type_of(request));
+  const bool in_place = request.input.data == request.output.data;
+  const bool is_staged = request.collective == Collective::barrier ||
+                         (in_place && traits_of(request.collective).in_place == InPlace::never);
+  const bool is_plain = !request.op || (request.op->kind() != OpKind::avg && request.op->kind() != OpKind::premul_sum);
+  return prepared.exchange && !prepared.copies_sends && !request.variable && !is_staged && is_plain && bytes > 0 &&
+         bytes <= longest;
 }
 
 bool InlineExchange::may_begin(const BoundCall& call) const noexcept {
-  const auto [send, recv, copies, copies_wait] = exchange_of(call);
+  const Exchange& exchange = exchange_of(call);
   const std::vector<Step>& steps = call.plan().steps;
-  return (send == no_step || queues_.idle_to(steps[send].peer)) &&
-         (recv == no_step || queues_.idle_from(steps[recv].peer));
+  return (exchange.send == no_step || queues_.idle_to(steps[exchange.send].peer)) &&
+         (exchange.recv == no_step || queues_.idle_from(steps[exchange.recv].peer));
 }
 
 bool InlineExchange::run(BoundCall& call, transport::Frame frame, ExchangeProgress& progress) noexcept {

@@ -19,10 +19,10 @@ class InlineExchange {
  public:
   InlineExchange(Group& group, LinkQueues& queues) : group_(group), queues_(queues) {}
 
-  /// Whether such a plan may run so on this communicator.
+  /// Whether such calls are one exchange of their buffers as they are, and short enough.
+  static bool suits(const Request& request, const Prepared& prepared) noexcept;
+  /// Whether a call that suits may run so on this communicator.
   bool is_allowed(const algorithms::Exchange& exchange) const noexcept;
-  /// Whether the messages of a call with an exchange are short enough, and it reads its input as it is.
-  static bool suits(const BoundCall& call);
   /// Nothing else is under way on the links of the call.
   bool may_begin(const BoundCall& call) const noexcept;
   /// True: all is done. `frame`: of the call, with its number and history.

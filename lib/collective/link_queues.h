@@ -31,7 +31,7 @@ class LinkQueues {
   void queue(Operation& operation) noexcept;
   /// The operation has issued its last step on this lane: the next one gets its turn.
   void lane_done(Operation& operation, std::uint32_t lane) noexcept;
-  /// False: the link has queued the message, and will report it as sent. Unless its caller has sent it inline.
+  /// False: the link will report the message as sent. What the operation's caller has sent inline is not sent again.
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
   /// True: the operation's caller has received the message inline.
   bool post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;

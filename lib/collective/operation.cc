@@ -96,8 +96,6 @@ void Operation::start() noexcept {
   if (awaits_input_) return;
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
-  // Before links go on with what was begun inline, and report it.
-  if (taken_over_) engine_->run_ready();
 }
 
 void Operation::input_is_there() noexcept {

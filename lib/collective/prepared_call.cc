@@ -39,13 +39,9 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
     board = BoardCall::of(request, planned.prepared, planned.location, ground, offsets);
     is_short = is_short_work(board, request.op);
     parts = static_cast<std::size_t>(board.rounds());
-  } else if (planned.prepared.exchange && !request.variable && !request.persistent) {
+  } else if (!request.persistent && InlineExchange::suits(request, planned.prepared)) {
     ground.capacity = 0;
     links.emplace().bind(request, planned, ground);
-    if (!InlineExchange::suits(*links)) {
-      links.reset();
-      return;
-    }
     parts = planned.prepared.plan.steps.size();
   } else {
     return;

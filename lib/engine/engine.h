@@ -103,8 +103,6 @@ class Engine final {
   /// `failed.fail_now()` will run once no transport is on the stack.
   void fail_soon(Failable& failed) { failing_.push(&failed); }
   void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step}); }
-  /// Runs the steps that are ready, and those that become ready thereby.
-  void run_ready() noexcept;
   /// The processes of these global ranks have ended.
   void departed(std::span<const int> ranks) noexcept {
     for (Pending* const pending : deadlines_.all()) pending->departed(ranks);
@@ -140,6 +138,7 @@ class Engine final {
   void begin(Pending& pending) noexcept;
   void take_mail() noexcept;
   bool progress() noexcept;
+  void run_ready() noexcept;
   void clean_up_failures() noexcept;
   void note_presence() noexcept;
   void look() noexcept;

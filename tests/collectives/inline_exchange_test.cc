@@ -111,7 +111,8 @@ TEST_CASE("calls of one exchange are right at any size, whoever is late") {
           while (std::chrono::steady_clock::now() < until) continue;
         };
         std::size_t call = 0;
-        for (const std::size_t count : std::vector<std::size_t>{0, 1, 100, 2'048, 4'099, 8'192, 30'000, 131'072, 140'000})
+        for (const std::size_t count :
+             std::vector<std::size_t>{0, 1, 100, 2'048, 4'099, 8'192, 30'000, 131'072, 140'000})
           for (int round = 0; round < 6; ++round) CHECK(run_calls(comm, count, ++call, be_late));
       });
     }

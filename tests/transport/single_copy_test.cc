@@ -146,6 +146,17 @@ TEST_CASE("a sender that can wait lends an eager message, whose receiver takes i
   }
 }
 
+TEST_CASE("a message that is sent at once is copied, even if single copy is wished") {
+  for (const FrameKind kind : {FrameKind::data, FrameKind::eager}) {
+    Lending lending;
+    std::vector<std::byte> bytes = pattern(64 * kibibyte, 1);
+    REQUIRE(lending.link.try_send(words_of({.kind = kind, .length = bytes.size()}), bytes));
+    std::ranges::fill(bytes, std::byte{0});  // its caller has it back
+    REQUIRE(lending.mesh.run_until([&] { return lending.receiver.messages.size() == 1; }));
+    CHECK(lending.receiver.messages[0].bytes == pattern(64 * kibibyte, 1));
+  }
+}
+
 TEST_CASE("a message is not lent where it is not wished, or behind others") {
   Lending lending;
   const std::vector<std::byte> bytes = pattern(mebibyte, 1);

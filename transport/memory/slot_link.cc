@@ -111,7 +111,7 @@ bool OutboundSlotLink::try_send(const FrameWords& frame, std::span<const std::by
     return true;
   }
   SendQueue::Message message{frame_of(frame), payload, Token{}};
-  return push(message);
+  return push(message, false);  // nobody would wait until the receiver has read it
 }
 
 bool OutboundSlotLink::try_lend(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
@@ -160,9 +160,10 @@ void OutboundSlotLink::connect() noexcept {
 
 /// Hands the message over for single copy, or copies what fits, at most a ring full so that other links get their turn.
 /// True: all of it was handed over.
-bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
+bool OutboundSlotLink::push(SendQueue::Message& message, bool may_use_single_copy) noexcept {
   // An eager message may be unexpected, and then its sender's memory would be needed for long.
-  if (!message.begun && message.frame.kind != FrameKind::eager && wants_single_copy(message.rest)) {
+  may_use_single_copy &= !message.begun && message.frame.kind != FrameKind::eager;
+  if (may_use_single_copy && wants_single_copy(message.rest)) {
     if (writer_->full()) return false;
     if (writer_->begin_single_copy(words_of(message.frame), message.rest)) endpoint_->wake_peer();
     message.begun = true;

@@ -139,7 +139,7 @@ class OutboundSlotLink final : public Link {
 
   bool usable() noexcept;
   void connect() noexcept;
-  bool push(SendQueue::Message& message) noexcept;
+  bool push(SendQueue::Message& message, bool may_use_single_copy = true) noexcept;
   bool wants_single_copy(std::span<const std::byte> message) const noexcept;
   bool give_back(Sink* sink) noexcept;
   void notice_departure() noexcept;
