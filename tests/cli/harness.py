@@ -1,5 +1,6 @@
 """What the tests of the built program share: running it with a deadline, and seeing what it leaves behind."""
 
+import contextlib
 import functools
 import itertools
 import os
@@ -125,6 +126,16 @@ def seconds_run(pid):
     except (FileNotFoundError, ProcessLookupError):
         return 0
     return sum(map(int, text[text.rindex(")") + 2 :].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
+def opened_by(pid):
+    """What each descriptor of a process stands for, by number; it may close some meanwhile, or end."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for number in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found[int(number)] = os.readlink(f"/proc/{pid}/fd/{number}")
+    return found
 
 
 def wait_until(condition, limit=30):

@@ -1,10 +1,9 @@
 """Output that does not arrive: a full disk, a closed descriptor, a file that cannot be. Never success, and never silence."""
 
 import os
-import pathlib
 
 import harness
-from harness import Case, script, start, tutti, wait_until
+from harness import Case, opened_by, script, start, tutti, wait_until
 
 LOST = 74  # EX_IOERR
 FULL = r"cannot write standard output: No space left on device"
@@ -46,16 +45,9 @@ class StandardOutput(Case):
         store = start(harness.PROGRAM, "store", "--port", "0")
         address = store.stdout.readline().split()[-1]
         waiter = start("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", harness.PROGRAM, "store", "wait", "--rdzv", address, "key")
-
-        def opened():
-            folder = pathlib.Path(f"/proc/{waiter.pid}/fd")
-            try:
-                return {entry.name: os.readlink(entry) for entry in folder.iterdir()}
-            except FileNotFoundError:  # closed meanwhile
-                return {}
-
-        self.assertTrue(wait_until(lambda: any(name.startswith("socket:") for name in opened().values())))
-        self.assertEqual([opened()[number] for number in "012"], ["/dev/null"] * 3)
+        self.assertTrue(wait_until(lambda: any(name.startswith("socket:") for name in opened_by(waiter.pid).values())))
+        opened = opened_by(waiter.pid)
+        self.assertEqual([opened[number] for number in range(3)], ["/dev/null"] * 3)
         for process in (waiter, store):
             process.terminate()
             harness.Finished(process, 10)

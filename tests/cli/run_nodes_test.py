@@ -1,13 +1,11 @@
 """tutti run on several nodes, here all on one host: numbering, one end for all, whoever dies."""
 
-import os
-import pathlib
 import re
 import signal
 import socket
 
 import harness
-from harness import Case, free_port, script, start, stop_process, wait_until
+from harness import Case, free_port, opened_by, script, start, stop_process, wait_until
 
 
 class SeveralNodes(Case):
@@ -87,8 +85,7 @@ class SeveralNodes(Case):
             self.assertSays(done.err, "on node 2 the runner has not been heard of for 15 s")
 
     def connections_of(self, process):
-        links = (os.readlink(entry) for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
-        return {link for link in links if link.startswith("socket:")}
+        return {target for target in opened_by(process.pid).values() if target.startswith("socket:")}
 
     def test_a_pause_of_node_0_is_not_the_end(self):
         go = self.folder / "go"

@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
+
+from harness import opened_by, wait_until
 
 TUTTI = ""
 GOOD, FAILED, USAGE = 0, 1, 6
@@ -20,11 +21,7 @@ def store(*words):
 
 
 def has_socket(pid):
-    folder = f"/proc/{pid}/fd"
-    try:
-        return any(os.readlink(f"{folder}/{number}").startswith("socket:") for number in os.listdir(folder))
-    except FileNotFoundError:
-        return False
+    return any(target.startswith("socket:") for target in opened_by(pid).values())
 
 
 class Store(unittest.TestCase):
@@ -74,9 +71,7 @@ class Store(unittest.TestCase):
 
     def test_get_waits_for_whoever_sets(self):
         getter = subprocess.Popen([TUTTI, "store", "get", "late", "--rdzv", self.place], stdout=subprocess.PIPE, text=True)
-        end = time.monotonic() + 60
-        while not has_socket(getter.pid) and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_until(lambda: has_socket(getter.pid))
         self.assertIsNone(getter.poll())
         self.assertGood(self.say("set", "late", "here"))
         self.assertEqual(getter.communicate(timeout=60)[0], "here\n")

@@ -5,7 +5,6 @@ Refusals are played (TUTTI_INJECT=refuse:...) and real: limits of descriptors, a
 /dev/shm, which is not used at all.
 """
 
-import os
 import pathlib
 import shutil
 import subprocess
@@ -149,7 +148,7 @@ class Resources(harness.Case):
                      if pathlib.Path(f"/proc/{pid}/comm").read_text() == "join\n"]
             self.assertEqual(len(ranks), 3)
             for pid in ranks:
-                opened = [os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+                opened = list(harness.opened_by(pid).values())
                 self.assertTrue(any("memfd:tutti-" in name for name in opened), opened)
                 for name in opened + pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
                     self.assertNotIn("/dev/shm", name)

@@ -1,22 +1,17 @@
 """The sockets of other processes, as /proc shows them."""
 
 import contextlib
-import os
 import pathlib
 import socket
 import struct
+
+from harness import opened_by
 
 LISTENS, CONNECTED = "0A", "01"
 
 
 def sockets_of(pid):
-    inodes = set()
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            target = os.readlink(entry)
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
-    return inodes
+    return {target[8:-1] for target in opened_by(pid).values() if target.startswith("socket:[")}
 
 
 def address_of(text):
