@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import signal
-import unittest
 
 import harness
 from harness import tutti, wait_until

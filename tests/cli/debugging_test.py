@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shlex
-import unittest
 
 import harness
 from harness import tutti

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Faults played on real processes: --inject, what becomes of the rank, and what the others say."""
 
-import unittest
-
 import harness
 from harness import tutti
 

@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """TUTTI_DEBUG on real jobs: what set-up, choices and operations tell, where, and what is never told."""
 
-import os
 import re
 import socket
-import unittest
 
 import harness
 from harness import tutti

@@ -12,7 +12,6 @@ import pathlib
 import re
 import shutil
 import sys
-import unittest
 
 try:
     from playwright.sync_api import sync_playwright

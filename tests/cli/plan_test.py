@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import unittest
 
 import harness
 import schema

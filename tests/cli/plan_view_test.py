@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import unittest
 import xml.etree.ElementTree as xml
 
 import harness

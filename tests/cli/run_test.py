@@ -9,10 +9,8 @@ import pty
 import re
 import select
 import signal
-import socket
 import subprocess
 import termios
-import time
 
 import harness
 from harness import Case, script, start, tutti, wait_until

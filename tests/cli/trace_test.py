@@ -6,7 +6,6 @@ import collections
 import json
 import pathlib
 import re
-import unittest
 
 import harness
 from harness import tutti

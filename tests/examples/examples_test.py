@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 

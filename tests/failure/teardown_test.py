@@ -7,7 +7,6 @@ import json
 import os
 import pathlib
 import sys
-import unittest
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))

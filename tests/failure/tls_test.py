@@ -11,7 +11,6 @@ import socket
 import sys
 import threading
 import time
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 

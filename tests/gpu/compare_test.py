@@ -4,7 +4,6 @@ fake driver, with libraries that are made up (MadeUp), with tutti's own side and
 77 and a reason where the programs for it were not built."""
 
 import pathlib
-import re
 import sys
 import unittest
 

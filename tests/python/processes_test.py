@@ -1,7 +1,6 @@
 """Ranks as processes that multiprocessing makes, and a rank that is lost."""
 
 import multiprocessing
-import os
 import pickle
 import threading
 import time
