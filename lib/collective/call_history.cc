@@ -96,9 +96,12 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
     if (own_name.find(as_tasks) != own_name.npos)
       return ", with another algorithm, or with buffers elsewhere in allocated or registered memory: give all ranks "
              "the same options, and parts of the same memory at the same offset";
-    if (their_name.empty()) return ", with another algorithm: give all ranks the same tuning table and options";
-    return fmt::format(", there with {} and here with {}: give all ranks the same tuning table and options", their_name,
-                       own_name);
+    const bool in_one_window = (theirs.window != 0) != (ours.window != 0);
+    const std::string_view remedy = in_one_window ? "give all ranks memory of the same allocate(), and the same options"
+                                                  : "give all ranks the same tuning table and options";
+    if (their_name.empty()) return fmt::format(", with another algorithm: {}", remedy);
+    return fmt::format(", there with {} and here with {}: {}", algorithm_text(their_name, theirs.window != 0), own_name,
+                       remedy);
   }
   if (theirs.window != ours.window) return ", in memory of another allocate(): give all ranks the same allocations";
   if (theirs.history == ours.history && theirs.length != ours.length)

@@ -234,10 +234,26 @@ TEST_CASE("buffers may lie at different places of an allocation, but not in diff
     std::ranges::fill(part, 1);
     comm.all_reduce(part, sum);
     CHECK(std::ranges::count(one, 2) == 10'000);
+    REQUIRE((one.is_shared() && other.is_shared()));
     ErrorCode code{};
     const std::string text = error_of([&] { comm.all_reduce(comm.rank() == 0 ? one : other, sum); }, &code);
+    CAPTURE(text);
     CHECK(code == ErrorCode::mismatch);
     CHECK(text.find("memory of another allocate()") != std::string::npos);
+  });
+}
+
+TEST_CASE("ranks of which only one passes allocated memory are told so") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<int> shared = allocate<int>(comm, 20'000);
+    REQUIRE(shared.is_shared());
+    std::vector<int> own(shared.size());
+    ErrorCode code{};
+    const std::string text = error_of([&] { comm.all_reduce(comm.rank() == 0 ? std::span{shared} : own, sum); }, &code);
+    CAPTURE(text);
+    CHECK(code == ErrorCode::mismatch);
+    CHECK(text.find("direct_two_shot in allocated memory") != std::string::npos);
+    CHECK(text.find("give all ranks memory of the same allocate()") != std::string::npos);
   });
 }
 
