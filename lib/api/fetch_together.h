@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <thread>
 #include <vector>
 
+#include "lib/engine/engine.h"
 #include "tutti/communicator.h"
 
 namespace tutti::detail {
@@ -14,10 +14,10 @@ namespace tutti::detail {
 enum class Fetched : int { have, wait, refused };
 
 /// Calls `look()`, which says how far this rank is, until all ranks of `comm` have what they need, which is then true,
-/// or one of them never will. All ranks call it at the same place. The collectives that spread the answers drive the
-/// passes in which things arrive.
+/// or one of them never will. All ranks call it at the same place. In between the engine makes the passes in which
+/// things arrive.
 template <class Look>
-bool fetch_together(Communicator& comm, const Look& look) {
+bool fetch_together(Communicator& comm, Engine& engine, const Look& look) {
   constexpr std::chrono::milliseconds pause{1};
   std::vector<int> all(static_cast<std::size_t>(comm.size()));
   for (;;) {
@@ -25,7 +25,7 @@ bool fetch_together(Communicator& comm, const Look& look) {
     comm.all_gather(std::span{&own, 1}, all, {.algorithm = "ring"});
     const int worst = *std::max_element(all.begin(), all.end());
     if (worst != static_cast<int>(Fetched::wait)) return worst == static_cast<int>(Fetched::have);
-    std::this_thread::sleep_for(pause);
+    engine.drive_until(Clock::now() + pause);
   }
 }
 

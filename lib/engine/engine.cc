@@ -81,6 +81,10 @@ void Engine::wait_any(std::span<const Pending* const> pending) {
   }
 }
 
+void Engine::drive_until(Clock::time_point until) {
+  wait_until([] { return false; }, until);
+}
+
 template <class Done>
 bool Engine::wait_until(const Done& done, Clock::time_point until) {
   if (done()) return true;

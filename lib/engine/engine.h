@@ -75,6 +75,8 @@ class Engine final {
   bool wait(const Pending& pending, Clock::time_point until);
   /// The same until one of them is done, which their own deadlines bound.
   void wait_any(std::span<const Pending* const> pending);
+  /// Drives until then, or sleeps while another thread drives: for what arrives without an operation.
+  void drive_until(Clock::time_point until);
   /// Runs `task` while no other thread owns the engine. False: the owner has not begun it by `until`, and it will not
   /// run.
   bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());

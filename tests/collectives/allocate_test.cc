@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -225,6 +226,22 @@ TEST_CASE("a communicator ends when it is destroyed, whatever allocations it lea
     comm.barrier();
     CHECK(array[9'999] == comm.rank());
   });
+}
+
+TEST_CASE("memory is shared by ranks whose messages are always there already") {
+  // Because other threads take turns with the ranks, none waits for a message, which is when the engine would look
+  // for what has arrived.
+  std::atomic<bool> done{false};
+  std::vector<std::thread> others(2 * std::max(1U, std::thread::hardware_concurrency()));
+  for (std::thread& other : others)
+    other = std::thread{[&] {
+      while (!done.load(std::memory_order_relaxed)) continue;
+    }};
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    for (int i = 0; i < 3; ++i) CHECK(allocate<int>(comm, 1000).is_shared());
+  });
+  done = true;
+  for (std::thread& other : others) other.join();
 }
 
 TEST_CASE("buffers may lie at different places of an allocation, but not in different ones") {
