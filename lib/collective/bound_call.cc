@@ -104,15 +104,18 @@ void BoundCall::bind_average(const Request& request) {
   binding_.output.origin = origin(binding_.contributions.origin + contributed, skipped);
 }
 
-/// Bytes of the copy that the plan reads instead of the input: contributions that are multiplied beforehand, parts that
-/// would be overwritten before they are sent, or the tokens of a barrier. 0: it reads the input.
+bool BoundCall::stages(const Request& request) noexcept {
+  const bool premultiplied = request.op && request.op->kind() == OpKind::premul_sum;
+  const bool copied_in_place =
+      traits_of(request.collective).in_place == InPlace::never && request.input.data == request.output.data;
+  return request.collective == Collective::barrier || premultiplied || copied_in_place;
+}
+
+/// Bytes of the copy that the plan reads instead of the input. 0: it reads the input.
 std::size_t BoundCall::staged_bytes(const Request& request) const {
   if (collective_ == Collective::barrier)
     return static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline);
-  const bool premultiplied = arithmetic_.premultiplies() && request.op;
-  const bool copied_in_place =
-      traits_of(collective_).in_place == InPlace::never && request.input.data == request.output.data;
-  return premultiplied || copied_in_place ? request.input.count * arithmetic_.element_size() : 0;
+  return stages(request) ? request.input.count * arithmetic_.element_size() : 0;
 }
 
 void BoundCall::stage() noexcept {

@@ -48,6 +48,9 @@ class BoundCall {
   /// Binds a checked request. `ground.capacity` is 0 without a board. A persistent request stays bound for its next
   /// start. The input is not read yet.
   void bind(const Request& request, const Planned& planned, const BoardCall::Ground& ground);
+  /// Whether the plan reads a copy instead of the input: contributions that are multiplied beforehand, parts that would
+  /// be overwritten before they are sent, or the tokens of a barrier.
+  static bool stages(const Request& request) noexcept;
   /// A barrier that stands for a _v call has its counts.
   void stand_for(PartOffsets offsets) { offsets_ = std::move(offsets); }
   /// Called at each start, before the first step, once the input is there.

@@ -121,9 +121,7 @@ bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
 
 bool InlineCalls::do_over_links(const PreparedCall& call, Begun& begun) {
   begun.history = history_.hash();
-  history_.begin(call.words, call.planned.prepared, false);
-  transport::Frame frame = call.frame;
-  frame.operation = static_cast<std::uint32_t>(history_.last_number());
+  transport::Frame frame = transport::frame_of(history_.begin(call.words, call.planned.prepared, false));
   frame.history = static_cast<std::uint32_t>(begun.history);
   note_begin(call, begun);
   if (!links_.run(*call.links, frame, begun.exchange)) return false;

@@ -34,12 +34,9 @@ bool InlineExchange::is_allowed(const Exchange& exchange) const noexcept {
 
 bool InlineExchange::suits(const Request& request, const Prepared& prepared) noexcept {
   const std::size_t bytes = std::max(request.input.count, request.output.count) * size_of(type_of(request));
-  const bool in_place = request.input.data == request.output.data;
-  const bool is_staged = request.collective == Collective::barrier ||
-                         (in_place && traits_of(request.collective).in_place == InPlace::never);
-  const bool is_plain = !request.op || (request.op->kind() != OpKind::avg && request.op->kind() != OpKind::premul_sum);
-  return prepared.exchange && !prepared.copies_sends && !request.variable && !is_staged && is_plain && bytes > 0 &&
-         bytes <= longest;
+  const bool averages = request.op && request.op->kind() == OpKind::avg;
+  return prepared.exchange && !prepared.copies_sends && !request.variable && !BoundCall::stages(request) && !averages &&
+         bytes > 0 && bytes <= longest;
 }
 
 bool InlineExchange::may_begin(const BoundCall& call) const noexcept {
@@ -93,9 +90,9 @@ void InlineExchange::receive(BoundCall& call, transport::Frame frame, ExchangePr
   const transport::FrameWords words = words_of(frame);
   Link& link = *queues_.idle_from(step.peer);
   ShortWait wait = group_.context().short_wait();
-  Link::Taken taken = link.take(words, bytes, call.prepared().senders_to_root);
-  while (taken == Link::Taken::nothing_there && !group_.failing() && wait.again())
-    taken = link.take(words, bytes, call.prepared().senders_to_root);
+  Link::Taken taken{};
+  do taken = link.take(words, bytes, call.prepared().senders_to_root);
+  while (taken == Link::Taken::nothing_there && !group_.failing() && wait.again());
   progress.receives = taken == Link::Taken::begun;
   progress.received = taken == Link::Taken::taken;
   moved_ += progress.received ? bytes.size() : 0;
@@ -105,10 +102,9 @@ void InlineExchange::await_return(const BoundCall& call, ExchangeProgress& progr
   if (!progress.lent) return;
   Link& link = *queues_.idle_to(call.plan().steps[exchange_of(call).send].peer);
   ShortWait wait = group_.context().short_wait();
-  while (progress.lent && !group_.failing()) {
-    progress.lent = !link.is_returned();
-    if (progress.lent && !wait.again()) return;
-  }
+  while (!link.is_returned())
+    if (group_.failing() || !wait.again()) return;
+  progress.lent = false;
 }
 
 }  // namespace tutti::detail

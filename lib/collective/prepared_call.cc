@@ -46,7 +46,8 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
   } else {
     return;
   }
-  frame = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
+  const transport::Frame frame =
+      call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
   words = transport::call_words_of(frame);
   record.words =
       black_box::words_of(recorded(frame, group.id(), 0, planned.prepared.label, parts, false, planned.on_board));

@@ -36,8 +36,7 @@ struct PreparedCall {
   // For a call that may run inline:
   BoardCall board;
   mutable std::optional<BoundCall> links;  // instead, if it exchanges messages; running it changes nothing that lasts
-  transport::Frame frame;                  // without its number
-  transport::CallWords words{};            // the same
+  transport::CallWords words{};            // without its number
   black_box::Form record;
   bool is_short = false;  // unless it waits, the coarse clock shows the same time at its end as at its beginning
 };
