@@ -21,6 +21,7 @@ struct Introduced {
   std::vector<RankInfo> rank_infos;
   std::vector<std::vector<int>> hosts;  ///< ranks by host, in rank order
   std::vector<int> local;               ///< those on this rank's host
+  bool shares_cores = false;            ///< the machine of this host has more ranks, or busy threads, than cores
 };
 
 /// How other ranks reach this one, and this one them.

@@ -218,6 +218,8 @@ void choose_transports(Context& context, const Introduced& job, ShmTransport* sh
   if (shm) shm->set_peers(shm_addresses);
   if (access.tcp) access.tcp->set_peers(tcp_addresses);
   if (access.tcp) access.tcp->set_within_host(under_same_kernel(job.rank_infos, context.rank));
+  if (job.shares_cores && shm) shm->share_cores();
+  if (job.shares_cores && access.tcp) access.tcp->share_cores();
 }
 
 void check_secrets(const std::vector<RankInfo>& rank_infos, int rank) {
@@ -255,7 +257,7 @@ std::unique_ptr<ShmTransport> make_shm(const Context& context, const JoinOptions
 }
 
 /// Sorts the ranks by host, and finds out whether ranks outnumber cores anywhere.
-Introduced settle(Context& context, std::vector<RankInfo> rank_infos, ShmTransport* shm, const JoinOptions& options) {
+Introduced settle(Context& context, std::vector<RankInfo> rank_infos, const JoinOptions& options) {
   Introduced job{.rank_infos = std::move(rank_infos), .hosts = {}, .local = {}};
   job.hosts = hosts_of(job.rank_infos);
   warn_of_open_key(options, job.hosts.size(), context.log);
@@ -274,7 +276,7 @@ Introduced settle(Context& context, std::vector<RankInfo> rank_infos, ShmTranspo
       crowded |= std::cmp_greater(threads * machine->second.size(),
                                   cores_together(cores_allowed(machine->second, job.rank_infos), 0));
     context.oversubscribed |= crowded;
-    if (crowded && shm && ranks == job.local) shm->share_cores();
+    job.shares_cores |= crowded && ranks == job.local;
   }
   return job;
 }
@@ -318,7 +320,7 @@ void join_processes(Context& context, const JoinOptions& options, rendezvous::At
   fill_peers(context, rank_infos);
   check_secrets(rank_infos, options.rank);
   check_encryption(rank_infos, options.rank);
-  const Introduced job = settle(context, std::move(rank_infos), shm.get(), options);
+  const Introduced job = settle(context, std::move(rank_infos), options);
   Access access = agree_on_access(context, options, shm.get(), no_shm, job, attendance);
   check_families(job.rank_infos, access.of_ranks);
   if (!access.shm_trouble.empty() && context.local_rank == 0)

@@ -6,7 +6,9 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <future>
+#include <vector>
 
 #include "tests/transport/tcp_pair.h"
 
@@ -90,6 +92,25 @@ TEST_CASE("what comes one way from a rank of this host is acknowledged while its
     }
     CHECK(acknowledges_at_once(receiver) == !within_host);
   }
+}
+
+TEST_CASE("where ranks share cores, some messages that come one way are acknowledged together") {
+  Lonely lonely;
+  auto& transport = static_cast<TcpTransport&>(*lonely.node->transport);
+  transport.set_within_host({true, true});
+  transport.share_cores();
+  RawPeer peer = lonely.enter("");
+  const int receiver = other_end_of(peer), at_once = 1;
+  std::vector<bool> together;
+  for (std::size_t messages = 1; messages <= 8; ++messages) {
+    REQUIRE(::setsockopt(receiver, IPPROTO_TCP, TCP_QUICKACK, &at_once, sizeof at_once) == 0);
+    peer.write(message(100, 1));
+    REQUIRE(lonely.run_until([&] { return lonely.node->recorder.messages.size() == messages; }));
+    while (transport.progress()) {
+    }
+    together.push_back(!acknowledges_at_once(receiver));
+  }
+  CHECK(std::ranges::count(together, true) == 2);
 }
 
 TEST_CASE("bytes that come back on a rank's own connection are read") {

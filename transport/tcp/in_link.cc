@@ -61,14 +61,17 @@ void InLink::warm() noexcept {
   watch();
 }
 
+bool InLink::has_replied() const noexcept { return writer_ && writer_->sent_bytes() != sent_before_; }
+
 /// Where messages go one way only, the kernel acknowledges every message, or every second one, within the read that
 /// takes it. Within a host that takes as long as the rest of the read, since the packet passes both ends of the
 /// connection within the call. So this rank does it while it waits for the next message, unless a message of its own
-/// has carried the acknowledgement.
+/// has carried the acknowledgement. Where ranks share cores, others could have run meanwhile, and a message of its own
+/// may come soon: then several messages are acknowledged together (all_reduce of 4 B among 4 ranks on 2 cores: 39.5 us
+/// with each by itself, 28.7 with four together).
 void InLink::acknowledge() noexcept {
-  owes_acknowledgement_ = false;
-  const bool has_replied = writer_ && writer_->sent_bytes() != sent_before_;
-  if (has_replied || context_.tls_proxies || !context_.is_within_host(peer())) return;
+  unacknowledged_ = 0;
+  if (has_replied() || context_.tls_proxies || !context_.is_within_host(peer())) return;
   net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 2);  // now, if the kernel has not done so
   net::set_option(sockets_[turn_], IPPROTO_TCP, TCP_QUICKACK, 0);  // and not at once for the next message
 }
@@ -126,7 +129,7 @@ bool InLink::progress() noexcept {
     digest_and_reply();
     if (read_now.error == EAGAIN) break;
   }
-  if (!moved && owes_acknowledgement_ && !idle()) acknowledge();
+  if (!moved && unacknowledged_ >= context_.messages_per_acknowledgement && !idle()) acknowledge();
   misses_ = moved ? 0 : misses_ + 1;
   return moved;
 }
@@ -252,7 +255,7 @@ void InLink::show(std::span<std::byte> here) noexcept {
 void InLink::finish() noexcept {
   phase_ = Phase::header;
   wanted_ = std::max(wanted_ - 1, 0);
-  owes_acknowledgement_ = true;
+  unacknowledged_ = has_replied() ? 1 : unacknowledged_ + 1;
   if (writer_) sent_before_ = writer_->sent_bytes();
   context_.sink->received(*this);
 }

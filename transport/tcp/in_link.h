@@ -67,6 +67,7 @@ class InLink final : public Link {
   };
 
   void warm() noexcept;
+  bool has_replied() const noexcept;
   void acknowledge() noexcept;
   void watch() noexcept;
   void disconnect() noexcept;
@@ -108,7 +109,7 @@ class InLink final : public Link {
   std::byte* expected_memory_ = nullptr;  ///< where it belongs; null: it will be taken as views
   std::span<std::byte> early_;            ///< where payload has been read together with its header
   std::uint64_t received_bytes_ = 0;
-  bool owes_acknowledgement_ = true;
+  int unacknowledged_ = 1;  ///< messages that no message of this rank has acknowledged; the first is the peer's proof
   std::uint64_t sent_before_ = 0;  ///< by writer_, when the last message had come
   ReadAhead ahead_;
 };

@@ -49,12 +49,13 @@ struct TcpContext {
   std::vector<std::string> addresses{};  ///< by rank: one address, or several with commas between
   std::vector<bool> within_host{};       ///< by rank: TcpTransport::set_within_host()
 
-  std::span<std::byte> chunk{};     ///< where views are read to; used within one call only
-  std::vector<OutLink*> busy{};     ///< links that have something to send or read, or are connecting
-  std::vector<InLink*> hot{};       ///< links that may have something to read, which are tried in every pass
-  bool digesting = false;           ///< the messages of one read are being handed to the sink
-  std::vector<OutLink*> replies{};  ///< links with short messages of that time, which are sent together
-  std::vector<Loss> losses{};       ///< links that have failed, of which the sink has not been told
+  std::span<std::byte> chunk{};          ///< where views are read to; used within one call only
+  std::vector<OutLink*> busy{};          ///< links that have something to send or read, or are connecting
+  std::vector<InLink*> hot{};            ///< links that may have something to read, which are tried in every pass
+  int messages_per_acknowledgement = 1;  ///< of a rank that waits; see InLink::acknowledge()
+  bool digesting = false;                ///< the messages of one read are being handed to the sink
+  std::vector<OutLink*> replies{};       ///< links with short messages of that time, which are sent together
+  std::vector<Loss> losses{};            ///< links that have failed, of which the sink has not been told
   std::vector<std::unique_ptr<InLink>> in_links{};
 
   /// `link` has failed. progress() tells the sink.

@@ -23,6 +23,8 @@ using namespace std::chrono_literals;
 
 constexpr unsigned passes_per_poll = 64;
 constexpr int most_misses = 256;  // of all hot links together; then links cool down
+/// Fewer than the ten packets that a new connection may have under way.
+constexpr int per_acknowledgement_on_shared_cores = 4;
 constexpr std::chrono::milliseconds shortest_check = 200ms;
 constexpr std::chrono::milliseconds longest_check = 1s;
 /// How long an abort may take to reach a peer, and how long the connection that it ends stays open.
@@ -100,6 +102,10 @@ TcpTransport::~TcpTransport() {
 std::string TcpTransport::address() const { return acceptor_->address(); }
 void TcpTransport::set_peers(std::vector<std::string> addresses) { context_->addresses = std::move(addresses); }
 void TcpTransport::set_within_host(std::vector<bool> ranks) { context_->within_host = std::move(ranks); }
+
+void TcpTransport::share_cores() noexcept {
+  context_->messages_per_acknowledgement = per_acknowledgement_on_shared_cores;
+}
 void TcpTransport::set_sink(Sink& sink) { context_->sink = &sink; }
 std::size_t TcpTransport::unproved() const { return acceptor_->unproved(); }
 

@@ -77,6 +77,8 @@ class TcpTransport final : public Transport {
   /// Which ranks run under the same kernel as this one, though perhaps in another network namespace. Connections to
   /// them never leave this host. Before there are links.
   void set_within_host(std::vector<bool> ranks);
+  /// More ranks than cores: a rank that waits has no time to give away.
+  void share_cores() noexcept;
   void set_sink(Sink& sink) override;
 
   Link& open(int peer, Channel channel) override;
