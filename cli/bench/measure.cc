@@ -81,9 +81,12 @@ double warm_up(Case& work, Placement placement, const Options& options, Control&
 
 void extend_series(Case& work, Placement placement, int iterations, const Options& options, Control& control,
                    Series& series) {
+  constexpr int first = 16;  // they show how long the rest would take
   std::vector<double> times;
   double late = 0;
+  const double begun = seconds_now();
   for (int i = 0; i < iterations; ++i) {
+    if (i == first) iterations = single_calls_for(options, iterations, i, control.from_first(seconds_now() - begun));
     if (meet(options, control)) ++late;
     const double begin = stamp(options);
     iterate(work, placement, options, control);

@@ -149,4 +149,13 @@ int iterations_for(const Options& options, double expected_seconds) {
   return static_cast<int>(std::clamp(iterations, 1.0 + options.skip, most));
 }
 
+int single_calls_for(const Options& options, int wanted, int done, double seconds) {
+  constexpr double usual_most = 1;
+  if (options.iterations && options.max_time == 0) return wanted;
+  const double most = options.max_time > 0 ? options.max_time : std::max(usual_most, options.min_time);
+  const double affordable = std::floor(most / std::max(seconds, 1e-9) * done);
+  const int least = std::max(done, 1 + options.skip);
+  return affordable >= wanted ? wanted : std::min(wanted, std::max(least, static_cast<int>(affordable)));
+}
+
 }  // namespace tutti::cli::bench

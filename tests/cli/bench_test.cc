@@ -237,6 +237,23 @@ TEST_CASE("time limits stretch or shorten the number of iterations") {
   CHECK(iterations_for(options, 100) == 4);
 }
 
+TEST_CASE("single calls end in time, though each waits for the others before it") {
+  Options options;
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 4000);
+  CHECK(single_calls_for(options, 100, 16, 16 * 250e-6) == 100);
+  CHECK(single_calls_for(options, 20, 16, 100) == 16);
+  options.min_time = 2;
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 8000);
+  options.max_time = 0.125;
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 500);
+  options.skip = 30;
+  CHECK(single_calls_for(options, 20'000, 16, 100) == 31);
+  options.iterations = 20'000;
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 500);
+  options.max_time = 0;
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 20'000);
+}
+
 TEST_CASE("ranks are split into groups as NCCL_TESTS_SPLIT says") {
   CHECK(split_colour("MOD 2", 5) == 1);
   CHECK(split_colour("div4", 5) == 1);
