@@ -71,7 +71,8 @@ class PlanTrace(harness.Case):
 
     def test_a_page_has_as_many_calls_as_there_is_room_for(self):
         self.bench(4, "all_reduce", "--algo", "ring*40", "-b", "64K", "-e", "64K")  # 960 messages each
-        self.assertSays(self.write(), r"; [23] of \d such calls of .* are on it")
+        # Two or three, or one if the ranks had to wait for cores: longer times take more room.
+        self.assertSays(self.write(), r"; [1-3] of 8 such calls of .* are on it")
 
     def test_a_path_in_another_encoding_is_shown_as_far_as_it_can_be(self):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
