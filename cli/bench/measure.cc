@@ -125,7 +125,10 @@ Timing measure(Case& work, Placement placement, const Options& options, Control&
     if (control.rank() == 0) timing.microseconds = over_ranks(seconds, options.average) * 1e6;
   }
   if (options.wants_series()) extend_series(work, placement, timing.iterations, options, control, timing.series);
-  if (!options.wants_loop()) timing.microseconds = statistics(timing.series.slowest).p50;
+  if (!options.wants_loop()) {
+    timing.microseconds = statistics(timing.series.slowest).p50;
+    timing.iterations = static_cast<int>(timing.series.slowest.size());
+  }
   timing.bandwidth = bandwidth(work.row().what, work.row().bytes(), timing.microseconds, work.ranks());
   if (options.check > 0) timing.wrong = 0;
   for (int repetition = 1; repetition <= options.check; ++repetition)

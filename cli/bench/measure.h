@@ -40,7 +40,7 @@ struct Timing {
 /// Warms up, times and checks one placement. Collective; throws Error.
 Timing measure(Case& work, Placement placement, const Options& options, Control& control);
 
-/// Appends `iterations` single calls of the case to `series` on rank 0.
+/// Appends at most `iterations` single calls of the case to `series` on rank 0.
 void extend_series(Case& work, Placement placement, int iterations, const Options& options, Control& control,
                    Series& series);
 

@@ -151,10 +151,9 @@ int iterations_for(const Options& options, double expected_seconds) {
 
 int single_calls_for(const Options& options, int wanted, int done, double seconds) {
   constexpr double usual_most = 1;
-  if (options.iterations && options.max_time == 0) return wanted;
   const double most = options.max_time > 0 ? options.max_time : std::max(usual_most, options.min_time);
   const double affordable = std::floor(most / std::max(seconds, 1e-9) * done);
-  const int least = std::max(done, 1 + options.skip);
+  const int least = std::max({done, 1 + options.skip, options.max_time > 0 ? 0 : options.iterations.value_or(0)});
   return affordable >= wanted ? wanted : std::min(wanted, std::max(least, static_cast<int>(affordable)));
 }
 

@@ -56,8 +56,8 @@ int warm_up_calls_left(const Options& options, int done, double seconds);
 /// The number of iterations to time, given the expected time of one.
 int iterations_for(const Options& options, double expected_seconds);
 
-/// Of `wanted` single calls, how many to make if `done` of them took `seconds`, together with the meetings before them.
-/// They take at most --max-time, or a second without it, or as long as -n says.
+/// How many of `wanted` single calls to make if `done` of them took `seconds`, together with the meetings before them.
+/// They take at most --max-time; without it a second, or --min-time if that is longer, but are no fewer than -n.
 int single_calls_for(const Options& options, int wanted, int done, double seconds);
 
 }  // namespace tutti::cli::bench

@@ -89,6 +89,7 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
     return fmt::format(", with other counts{}: all ranks must give the same",
                        own ? fmt::format(" than rank {}, which gave {{{}}}", group_.rank(), list_of(own->sends)) : "");
   }
+  const bool in_one_window = (theirs.window != 0) != (ours.window != 0);
   if (theirs.algorithm != ours.algorithm) {
     const std::string own_name = algorithm_of(ours);
     if (differ_in_memory(own_name, theirs.algorithm)) return std::string{other_memory};
@@ -96,13 +97,15 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
     if (own_name.find(as_tasks) != own_name.npos)
       return ", with another algorithm, or with buffers elsewhere in allocated or registered memory: give all ranks "
              "the same options, and parts of the same memory at the same offset";
-    const bool in_one_window = (theirs.window != 0) != (ours.window != 0);
     const std::string_view remedy = in_one_window ? "give all ranks memory of the same allocate(), and the same options"
                                                   : "give all ranks the same tuning table and options";
     if (their_name.empty()) return fmt::format(", with another algorithm: {}", remedy);
     return fmt::format(", there with {} and here with {}: {}", algorithm_text(their_name, theirs.window != 0), own_name,
                        remedy);
   }
+  if (in_one_window)
+    return fmt::format(", only {} in allocated memory: give all ranks memory of the same allocate()",
+                       theirs.window != 0 ? "there" : "here");
   if (theirs.window != ours.window) return ", in memory of another allocate(): give all ranks the same allocations";
   if (theirs.history == ours.history && theirs.length != ours.length)
     return fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);

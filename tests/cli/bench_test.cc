@@ -252,6 +252,8 @@ TEST_CASE("single calls end in time, though each waits for the others before it"
   CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 500);
   options.max_time = 0;
   CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 20'000);
+  options.iterations = 20;  // and --min-time wants more
+  CHECK(single_calls_for(options, 20'000, 16, 16 * 250e-6) == 8000);
 }
 
 TEST_CASE("ranks are split into groups as NCCL_TESTS_SPLIT says") {

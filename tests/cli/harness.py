@@ -131,7 +131,7 @@ def seconds_run(pid):
 def opened_by(pid):
     """What each descriptor of a process stands for, by number; it may close some meanwhile, or end."""
     found = {}
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         for number in os.listdir(f"/proc/{pid}/fd"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 found[int(number)] = os.readlink(f"/proc/{pid}/fd/{number}")

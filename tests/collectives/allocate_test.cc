@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -231,17 +230,14 @@ TEST_CASE("a communicator ends when it is destroyed, whatever allocations it lea
 TEST_CASE("memory is shared by ranks whose messages are always there already") {
   // Because other threads take turns with the ranks, none waits for a message, which is when the engine would look
   // for what has arrived.
-  std::atomic<bool> done{false};
-  std::vector<std::thread> others(2 * std::max(1U, std::thread::hardware_concurrency()));
-  for (std::thread& other : others)
-    other = std::thread{[&] {
-      while (!done.load(std::memory_order_relaxed)) continue;
+  std::vector<std::jthread> others(2 * std::clamp(std::thread::hardware_concurrency(), 1U, 4U));
+  for (std::jthread& other : others)
+    other = std::jthread{[](const std::stop_token& end) {
+      while (!end.stop_requested()) continue;
     }};
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     for (int i = 0; i < 3; ++i) CHECK(allocate<int>(comm, 1000).is_shared());
   });
-  done = true;
-  for (std::thread& other : others) other.join();
 }
 
 TEST_CASE("buffers may lie at different places of an allocation, but not in different ones") {
@@ -271,6 +267,17 @@ TEST_CASE("ranks of which only one passes allocated memory are told so") {
     CHECK(code == ErrorCode::mismatch);
     CHECK(text.find("direct_two_shot in allocated memory") != std::string::npos);
     CHECK(text.find("give all ranks memory of the same allocate()") != std::string::npos);
+  });
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<int> shared = allocate<int>(comm, 10'000);
+    REQUIRE(shared.is_shared());
+    std::vector<int> own(shared.size());
+    ErrorCode code{};
+    const auto data = comm.rank() == 0 ? std::span{shared} : own;
+    const std::string text = error_of([&] { comm.all_reduce(data, sum, {.algorithm = "direct_two_shot"}); }, &code);
+    CAPTURE(text);
+    CHECK(code == ErrorCode::mismatch);
+    CHECK(text.find("in allocated memory: give all ranks memory of the same allocate()") != std::string::npos);
   });
 }
 

@@ -67,8 +67,8 @@ bool InLink::has_replied() const noexcept { return writer_ && writer_->sent_byte
 /// takes it. Within a host that takes as long as the rest of the read, since the packet passes both ends of the
 /// connection within the call. So this rank does it while it waits for the next message, unless a message of its own
 /// has carried the acknowledgement. Where ranks share cores, others could have run meanwhile, and a message of its own
-/// may come soon: then several messages are acknowledged together (all_reduce of 4 B among 4 ranks on 2 cores: 39.5 us
-/// with each by itself, 28.7 with four together).
+/// may come soon. So several messages are acknowledged together (all_reduce of 4 B among 4 ranks on 2 cores, each by
+/// itself 39.5 us, four together 28.7).
 void InLink::acknowledge() noexcept {
   unacknowledged_ = 0;
   if (has_replied() || context_.tls_proxies || !context_.is_within_host(peer())) return;
