@@ -101,7 +101,11 @@ TEST_CASE("an error says how another rank's call differs") {
 
   theirs = ours;
   theirs.window = 1;
-  CHECK(said(rank, theirs, ours).find("in memory of another allocate()") != std::string::npos);
+  CHECK(said(rank, theirs, ours).find("only there in allocated memory") != std::string::npos);
+  CHECK(said(rank, ours, theirs).find("only here in allocated memory") != std::string::npos);
+  Frame ours_elsewhere = ours;
+  ours_elsewhere.window = 2;
+  CHECK(said(rank, theirs, ours_elsewhere).find("in memory of another allocate()") != std::string::npos);
 
   theirs = ours;
   theirs.length = 8;
