@@ -153,8 +153,8 @@ int single_calls_for(const Options& options, int wanted, int done, double second
   constexpr double usual_most = 1;
   const double most = options.max_time > 0 ? options.max_time : std::max(usual_most, options.min_time);
   const double affordable = std::floor(most / std::max(seconds, 1e-9) * done);
-  const int least = std::max({done, 1 + options.skip, options.max_time > 0 ? 0 : options.iterations.value_or(0)});
-  return affordable >= wanted ? wanted : std::min(wanted, std::max(least, static_cast<int>(affordable)));
+  const double least = std::max({done, 1 + options.skip, options.max_time > 0 ? 0 : options.iterations.value_or(0)});
+  return static_cast<int>(std::min<double>(wanted, std::max(least, affordable)));
 }
 
 }  // namespace tutti::cli::bench

@@ -113,7 +113,7 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
   const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
   Fetching fetching{group, *group.shared_memory(), counts_hash(name) << 1,
                     part_bytes * static_cast<std::size_t>(group.size())};
-  if (!fetch_together(comm, *group.context().engine, [&] { return fetching.look(); })) {
+  if (!fetch_together(comm, [&] { return fetching.look(); })) {
     fetching.give_up();
     group.context().log.warn(fmt::format(
         "rank {}: allocate: {} bytes are not shared: {}", comm.rank(), bytes,

@@ -161,7 +161,7 @@ class Sharing {
           comm_.rank());
       return Fetched::refused;
     };
-    if (fetch_together(comm_, *state_->group.context().engine, look)) return;
+    if (fetch_together(comm_, look)) return;
     if (error) throw Error{*error};
     throw Error{ErrorCode::timeout, fmt::format("{}: calls of another rank are still on their way: wait for them, and "
                                                 "try again",

@@ -178,7 +178,7 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
     if (trouble_.is_there()) return Fetched::refused;
     return waits ? Fetched::wait : Fetched::have;
   };
-  if (fetch_together(comm_, *group_.context().engine, look)) return true;
+  if (fetch_together(comm_, look)) return true;
   // Drops what may still arrive, or was still to be handed over.
   in_engine(group_, [&] {
     if (!among_.transport) return;

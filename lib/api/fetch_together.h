@@ -5,7 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "lib/api/communicator_state.h"
+#include "lib/base/internals.h"
 #include "lib/engine/engine.h"
+#include "lib/group/context.h"
 #include "tutti/communicator.h"
 
 namespace tutti::detail {
@@ -17,8 +20,9 @@ enum class Fetched : int { have, wait, refused };
 /// or one of them never will. All ranks call it at the same place. In between the engine makes the passes in which
 /// things arrive.
 template <class Look>
-bool fetch_together(Communicator& comm, Engine& engine, const Look& look) {
+bool fetch_together(Communicator& comm, const Look& look) {
   constexpr std::chrono::milliseconds pause{1};
+  Engine& engine = *Internals::state(comm)->group.context().engine;
   std::vector<int> all(static_cast<std::size_t>(comm.size()));
   for (;;) {
     const int own = static_cast<int>(look());

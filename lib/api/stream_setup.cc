@@ -155,7 +155,7 @@ class SetUp {
       if (!trouble_.is_there() && Clock::now() >= until) trouble_.set("the words of links have not arrived");
       return trouble_.is_there() ? Fetched::refused : Fetched::wait;
     };
-    if (fetch_together(comm_, *group_.context().engine, look)) return true;
+    if (fetch_together(comm_, look)) return true;
     in_engine(group_, [&] {
       if (memory_.transport) memory_.transport->close_channel(channel_of(words), Clock::now());
     });

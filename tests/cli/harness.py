@@ -138,6 +138,11 @@ def opened_by(pid):
     return found
 
 
+def sockets_of(pid):
+    """The inode of each socket that a process has opened."""
+    return {target[8:-1] for target in opened_by(pid).values() if target.startswith("socket:[")}
+
+
 def wait_until(condition, limit=30):
     """Waits for something that another process will make true."""
     end = time.monotonic() + limit

@@ -3,7 +3,7 @@
 import os
 
 import harness
-from harness import Case, opened_by, script, start, tutti, wait_until
+from harness import Case, opened_by, script, sockets_of, start, tutti, wait_until
 
 LOST = 74  # EX_IOERR
 FULL = r"cannot write standard output: No space left on device"
@@ -45,7 +45,7 @@ class StandardOutput(Case):
         store = start(harness.PROGRAM, "store", "--port", "0")
         address = store.stdout.readline().split()[-1]
         waiter = start("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", harness.PROGRAM, "store", "wait", "--rdzv", address, "key")
-        self.assertTrue(wait_until(lambda: any(name.startswith("socket:") for name in opened_by(waiter.pid).values())))
+        self.assertTrue(wait_until(lambda: sockets_of(waiter.pid)))
         opened = opened_by(waiter.pid)
         self.assertEqual([opened[number] for number in range(3)], ["/dev/null"] * 3)
         for process in (waiter, store):

@@ -5,7 +5,7 @@ import signal
 import socket
 
 import harness
-from harness import Case, free_port, opened_by, script, start, stop_process, wait_until
+from harness import Case, free_port, script, sockets_of, start, stop_process, wait_until
 
 
 class SeveralNodes(Case):
@@ -84,18 +84,15 @@ class SeveralNodes(Case):
             self.assertEqual(done.code, 1, done)
             self.assertSays(done.err, "on node 2 the runner has not been heard of for 15 s")
 
-    def connections_of(self, process):
-        return {target for target in opened_by(process.pid).values() if target.startswith("socket:")}
-
     def test_a_pause_of_node_0_is_not_the_end(self):
         go = self.folder / "go"
         program = script(f"touch {self.folder}/ready$RANK; until [ -e {go} ]; do sleep 0.05; done")
         first, second = (self.start_node(node, *program, ranks=1) for node in range(2))
         self.assertTrue(wait_until(lambda: all((self.folder / f"ready{rank}").exists() for rank in range(2))))
-        before = self.connections_of(second)
+        before = sockets_of(second.pid)
         stop_process(first.pid)
         # Its answer to the heartbeat missed, the runner has given up its connection and made another.
-        self.assertTrue(wait_until(lambda: self.connections_of(second) - before, 12))
+        self.assertTrue(wait_until(lambda: sockets_of(second.pid) - before, 12))
         first.send_signal(signal.SIGCONT)
         go.touch()
         first, second = self.finish(first, second)

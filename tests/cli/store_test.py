@@ -10,7 +10,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import opened_by, wait_until
+from harness import sockets_of, wait_until
 
 TUTTI = ""
 GOOD, FAILED, USAGE = 0, 1, 6
@@ -18,10 +18,6 @@ GOOD, FAILED, USAGE = 0, 1, 6
 
 def store(*words):
     return subprocess.run([TUTTI, "store", *words], capture_output=True, text=True, timeout=60)
-
-
-def has_socket(pid):
-    return any(target.startswith("socket:") for target in opened_by(pid).values())
 
 
 class Store(unittest.TestCase):
@@ -71,7 +67,7 @@ class Store(unittest.TestCase):
 
     def test_get_waits_for_whoever_sets(self):
         getter = subprocess.Popen([TUTTI, "store", "get", "late", "--rdzv", self.place], stdout=subprocess.PIPE, text=True)
-        wait_until(lambda: has_socket(getter.pid))
+        self.assertTrue(wait_until(lambda: sockets_of(getter.pid), 60))
         self.assertIsNone(getter.poll())
         self.assertGood(self.say("set", "late", "here"))
         self.assertEqual(getter.communicate(timeout=60)[0], "here\n")

@@ -257,28 +257,22 @@ TEST_CASE("buffers may lie at different places of an allocation, but not in diff
 }
 
 TEST_CASE("ranks of which only one passes allocated memory are told so") {
-  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
-    const SharedArray<int> shared = allocate<int>(comm, 20'000);
-    REQUIRE(shared.is_shared());
-    std::vector<int> own(shared.size());
-    ErrorCode code{};
-    const std::string text = error_of([&] { comm.all_reduce(comm.rank() == 0 ? std::span{shared} : own, sum); }, &code);
-    CAPTURE(text);
-    CHECK(code == ErrorCode::mismatch);
-    CHECK(text.find("direct_two_shot in allocated memory") != std::string::npos);
-    CHECK(text.find("give all ranks memory of the same allocate()") != std::string::npos);
-  });
-  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
-    const SharedArray<int> shared = allocate<int>(comm, 10'000);
-    REQUIRE(shared.is_shared());
-    std::vector<int> own(shared.size());
-    ErrorCode code{};
-    const auto data = comm.rank() == 0 ? std::span{shared} : own;
-    const std::string text = error_of([&] { comm.all_reduce(data, sum, {.algorithm = "direct_two_shot"}); }, &code);
-    CAPTURE(text);
-    CHECK(code == ErrorCode::mismatch);
-    CHECK(text.find("in allocated memory: give all ranks memory of the same allocate()") != std::string::npos);
-  });
+  const auto check = [](std::size_t count, const char* algorithm, const char* said) {
+    run_ranks({.ranks = 2, .kind = Kind::shm}, [=](Communicator& comm) {
+      const SharedArray<int> shared = allocate<int>(comm, count);
+      REQUIRE(shared.is_shared());
+      std::vector<int> own(shared.size());
+      ErrorCode code{};
+      const auto data = comm.rank() == 0 ? std::span{shared} : own;
+      const std::string text = error_of([&] { comm.all_reduce(data, sum, {.algorithm = algorithm}); }, &code);
+      CAPTURE(text);
+      CHECK(code == ErrorCode::mismatch);
+      CHECK(text.find(said) != std::string::npos);
+      CHECK(text.find("give all ranks memory of the same allocate()") != std::string::npos);
+    });
+  };
+  check(20'000, "", "direct_two_shot in allocated memory");
+  check(10'000, "direct_two_shot", "in allocated memory: give all ranks memory of the same allocate()");
 }
 
 }  // namespace tutti::testing

@@ -5,13 +5,9 @@ import pathlib
 import socket
 import struct
 
-from harness import opened_by
+from harness import sockets_of
 
 LISTENS, CONNECTED = "0A", "01"
-
-
-def sockets_of(pid):
-    return {target[8:-1] for target in opened_by(pid).values() if target.startswith("socket:[")}
 
 
 def address_of(text):
