@@ -89,6 +89,20 @@ TEST_CASE("a copy to memory that is used for the first time is plain, and the ne
   CHECK(path.next() == Way::timed);
 }
 
+TEST_CASE("the first copy that is timed may be any to memory that has been used, and later ones are timed as usual") {
+  StoreChoice path{{.streaming = streaming_copy}};
+  for (int i = 0; i < 2; ++i) {
+    path.may_begin_to_time();
+    CHECK(path.next() == Way::timed);
+    path.took(slow, slot);
+  }
+  for (int i = 1; i < StoreChoice::tried_first; ++i) {
+    path.may_begin_to_time();
+    CHECK(path.next() == Way::streaming);
+  }
+  CHECK(path.next() == Way::timed);
+}
+
 TEST_CASE("the limit of a slow copy grows with its bytes") {
   for (const std::size_t bytes : {StoreChoice::least_bytes, slot, std::size_t{1} << 20}) {
     const auto limit = StoreChoice::slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes / 1024);

@@ -21,6 +21,7 @@ StoreChoice::Way StoreChoice::next() noexcept {
 }
 
 void StoreChoice::took(std::chrono::nanoseconds time, std::size_t bytes) noexcept {
+  has_timed_ = true;
   const bool slow = time * 1024 > slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes);
   tried_after_ = streams_ ? std::min(2 * tried_after_, tried_every) : tried_first;
   streams_ = slow && (streams_ || suspects_);

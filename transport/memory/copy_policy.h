@@ -36,6 +36,12 @@ class StoreChoice {
     std::memcpy(to, from, bytes);
   }
 
+  /// The next copy goes to memory that has been used before, so it may be the first that is timed. Before the other way
+  /// to pass a message is compared with copies into slots, those should be as fast as they can be.
+  void may_begin_to_time() noexcept {
+    if (!has_timed_) until_timed_ = 1;
+  }
+
   // ---- The decisions by themselves
   enum class Way { plain, timed, streaming };
   /// How to do the next copy of at least `least_bytes`. After a timed copy, call took().
@@ -59,6 +65,7 @@ class StoreChoice {
 
   CopyPolicy copy_policy_;
   int until_timed_ = first_timed;
+  bool has_timed_ = false;
   bool suspects_ = false;  ///< the last timed copy was slow, which may be chance once
   bool streams_ = false;
   int tried_after_ = tried_first;  ///< streaming copies
