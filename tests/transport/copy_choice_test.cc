@@ -51,6 +51,40 @@ TEST_CASE("the first messages come through slots, then both ways are tried, and 
   }
 }
 
+TEST_CASE("single copies that become much slower than slots were are tried against them again, at once") {
+  constexpr int slow = CopyChoice::most_slow;
+  Traffic traffic;
+  traffic.lent = microseconds{95};
+  CHECK_FALSE(traffic.choice.is_watching(traffic.bytes));
+  traffic.come(usual.first + 2 * usual.tries);
+  CHECK(traffic.choice.is_watching(traffic.bytes));
+  CHECK_FALSE(traffic.choice.is_watching(2 * traffic.bytes));
+  for (int i = 0; i < 3; ++i) {  // not many enough in a row
+    traffic.lent = microseconds{151};
+    CHECK(traffic.come(slow - 1) == slow - 1);
+    traffic.lent = microseconds{150};
+    CHECK(traffic.come(1) == 1);
+  }
+  traffic.lent = microseconds{151};
+  CHECK(traffic.come(slow) == slow);
+  CHECK(traffic.come(usual.tries) == 0);  // the next trial
+  CHECK(traffic.come(usual.hopeful) == usual.hopeful);
+  CHECK(traffic.come(100) > 0);  // single copy was ahead, so all tries are made
+  CHECK(traffic.come(100) == 0);
+  CHECK_FALSE(traffic.choice.is_watching(traffic.bytes));
+}
+
+TEST_CASE("single copies where cores are shared are not watched") {
+  Traffic sharing;
+  sharing.choice = CopyChoice{SingleCopy::measured, true};
+  sharing.lent = microseconds{50};
+  sharing.come(usual.first + 2 * usual.tries);
+  CHECK(sharing.lends());
+  CHECK_FALSE(sharing.choice.is_watching(sharing.bytes));
+  sharing.lent = microseconds{500};
+  CHECK(sharing.come(100) == 100);
+}
+
 TEST_CASE("messages that their senders never lend are not timed for longer than others") {
   CopyChoice choice{SingleCopy::measured};
   int timed = 0;
@@ -184,6 +218,7 @@ TEST_CASE("a message or two that waited for something else change nothing") {
   traffic.come(usual.first + 2 * usual.tries - usual.ignored);
   traffic.lent = microseconds{100'000};
   CHECK(traffic.come(usual.ignored) == usual.ignored);
+  traffic.lent = microseconds{50};
   CHECK(traffic.come(10) == 10);
 }
 

@@ -34,6 +34,11 @@ bool CopyChoice::is_trying(std::uint64_t bytes, bool single) const noexcept {
   return mode_ == SingleCopy::measured && one.come >= 0 && (single ? one.single : one.copied) < trial_of(index).tries;
 }
 
+bool CopyChoice::is_watching(std::uint64_t bytes) const noexcept {
+  const Class& one = classes_[class_of(bytes)];
+  return mode_ == SingleCopy::measured && !cores_are_shared_ && one.is_decided && one.single_is_faster;
+}
+
 void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept {
   const Trial trial = trial_of(class_of(bytes));
   Class& one = classes_[class_of(bytes)];
@@ -43,8 +48,10 @@ void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds
   if (is_try) {
     (single ? one.single_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
     if (one.copied >= trial.tries) decide(one, trial);
+  } else if (single && is_watching(bytes)) {
+    one.slow = is_slow(one, trial, time) ? one.slow + 1 : 0;
   }
-  if (one.come >= tried_every) one.come = one.single = one.copied = 0;
+  if (one.come >= tried_every || one.slow >= most_slow) one.come = one.single = one.copied = one.slow = 0;
   if (is_try || one.come == 0) choose();
 }
 
@@ -81,6 +88,10 @@ bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::
   const auto all = fastest * (trial.tries - trial.ignored);
   if (cores_are_shared_) return !is_clearly_faster(all, copied, trial);
   return !one.single_is_faster && all * 10 > copied * 11;
+}
+
+bool CopyChoice::is_slow(const Class& one, const Trial& trial, std::chrono::nanoseconds single) noexcept {
+  return single * (trial.tries - trial.ignored) * 2 > most_of(one.copied_took, trial) * 3;
 }
 
 void CopyChoice::give_up() noexcept {

@@ -14,7 +14,7 @@ namespace tutti::transport {
 enum class SingleCopy : std::uint8_t { measured, never, always };
 
 /// Chooses between slots and single copy for the messages of one link, by the time that each message took. Only times
-/// of tries are read from the clock.
+/// of tries are read from the clock, and, where ranks share no cores, those of single copies.
 ///
 /// Which way is faster depends on machine, size and traffic. If two cores share a cache, two copies at the same time
 /// beat one copy by the kernel. If moving a cache line is expensive, or if both sides send and so have two copies each
@@ -30,6 +30,11 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// for both, they made single copy look faster where it was not. (Broadcast of data that have just been written, 2
 /// ranks on a Xeon: 64 KiB 10.1 us by single copy, 7.6 through slots; 256 KiB 24.9 and 19.3.) At a root to which ranks
 /// send, as in a gather, both sides copy at the same time, and only the root's copies count.
+///
+/// Data that the sender has not written since the last message may still be in the receiver's caches, where single copy
+/// finds them, and a program may send such data first and others later. So several single copies in a row that take
+/// much longer than slots did begin the next trial at once. (Broadcast of 128 KiB that have just been written, 2 ranks
+/// on distant cores of a Zen 4: 86 us by single copy, 15 through slots.)
 ///
 /// Where ranks share cores, a message waits for other ranks most of the time, so only the processor time of the copies
 /// is compared, of both ends unless several ranks send to a root. A single copy must be clearly faster, since its
@@ -63,6 +68,8 @@ class CopyChoice {
   }
   /// Whether took() will use the time of a message of that size that now begins to arrive.
   bool is_trying(std::uint64_t bytes, bool single) const noexcept;
+  /// Whether it will use the time of a single copy of that size outside of a trial.
+  bool is_watching(std::uint64_t bytes) const noexcept;
   /// A message has arrived, and took `time`, including the sender's work before that unless this is the root of a
   /// gather. If cores are shared: copying it took `time` of the processors.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;
@@ -87,6 +94,8 @@ class CopyChoice {
     return index < class_of(is_long) ? Trial{8, most_tries, 2, 4} : Trial{1, 3, 1, cores_are_shared ? 1 : 2};
   }
   static constexpr int tried_every = 512;
+  /// Single copies in a row, each half as long again as a message through slots, after which both ways are tried again.
+  static constexpr int most_slow = 4;
   /// Messages that use slots after one that was reduced.
   static constexpr int after_sum = 64;
 
@@ -95,12 +104,14 @@ class CopyChoice {
     int come = 0;                ///< messages since the first try
     int single = 0, copied = 0;  ///< tries of each way
     std::array<std::chrono::nanoseconds, most_tries> single_took{}, copied_took{};
+    int slow = 0;  ///< single copies in a row that took much longer than slots did
     bool single_is_faster = false;
     bool is_decided = false;
   };
 
   void decide(Class& one, const Trial& trial) noexcept;
   bool is_hopeless(const Class& one, const Trial& trial, std::chrono::nanoseconds copied) const noexcept;
+  static bool is_slow(const Class& one, const Trial& trial, std::chrono::nanoseconds single) noexcept;
   void choose() noexcept;
   Trial trial_of(std::size_t index) const noexcept { return trial_of(index, cores_are_shared_); }
 

@@ -127,8 +127,9 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
   is_timed_ = false;
   if (!allows_single_copy(frame) || !choice_.may_lend()) return;
   if (!can_read_) try_to_read();
-  if (!choice_.is_trying(frame.length, is_single_copy_)) return;
-  is_timed_ = true;
+  is_timed_ =
+      choice_.is_trying(frame.length, is_single_copy_) || (is_single_copy_ && choice_.is_watching(frame.length));
+  if (!is_timed_) return;
   if (is_single_copy_ || acceptance.senders_to_root > (shares_cores_ ? 1 : 0)) {
     slots_to_count_ = 0;
   } else {
