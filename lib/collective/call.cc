@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lib/base/hash.h"
+#include "lib/failure/diagnosis.h"
 
 namespace tutti::detail {
 
@@ -38,7 +39,7 @@ std::uint64_t counts_word(std::span<const std::size_t> counts) {
 }
 
 std::string algorithm_text(std::string_view name, bool in_window) {
-  return fmt::format("{}{}", name, in_window ? " in allocated memory" : "");
+  return fmt::format("{}{}", name, in_window ? in_allocated_memory : "");
 }
 
 std::string describe(const transport::Frame& frame) {

@@ -94,6 +94,12 @@ class Diagnosis {
     });
   }
 
+  /// What to do if two calls differ in the memory of their buffers; else empty.
+  static std::string_view remedy(std::string_view one, std::string_view other) {
+    const auto differ = [&](std::string_view ending) { return one.ends_with(ending) != other.ends_with(ending); };
+    return differ(on_streams) ? other_memory : differ(in_allocated_memory) ? only_one_allocated : "";
+  }
+
   /// Ranks that called different things. The call of most ranks is taken for the right one; if two are equally common,
   /// that of the lower rank.
   std::optional<Failure> different_calls() const {
@@ -110,10 +116,7 @@ class Diagnosis {
       if (!view.status || view.status->call.empty() || view.status->call == usual->status->call) continue;
       return failure(ErrorCode::mismatch, view,
                      fmt::format("{} called {} while {} called {}{}", view.name, view.status->call, usual->name,
-                                 usual->status->call,
-                                 view.status->call.ends_with(on_streams) != usual->status->call.ends_with(on_streams)
-                                     ? other_memory
-                                     : ""));
+                                 usual->status->call, remedy(view.status->call, usual->status->call)));
     }
     return std::nullopt;
   }

@@ -29,6 +29,10 @@ struct RankView {
 inline constexpr std::string_view on_streams = " on streams";
 /// Before that, if ranks use each other's memory.
 inline constexpr std::string_view as_tasks = " as tasks";
+/// Ends it for buffers in memory of tutti::allocate().
+inline constexpr std::string_view in_allocated_memory = " in allocated memory";
+/// Follows the two calls of ranks of which only one gave such buffers.
+inline constexpr std::string_view only_one_allocated = ": give all ranks memory of the same allocate()";
 /// Follows the two calls of ranks of which one gave device memory and the other did not.
 inline constexpr std::string_view other_memory =
     ": one is on device memory and the other on host memory, and all ranks must give the same kind";

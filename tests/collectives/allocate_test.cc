@@ -271,7 +271,8 @@ TEST_CASE("ranks of which only one passes allocated memory are told so") {
       CHECK(text.find("give all ranks memory of the same allocate()") != std::string::npos);
     });
   };
-  check(20'000, "", "direct_two_shot in allocated memory");
+  check(10'000, "", "direct_two_shot in allocated memory");  // both on a board
+  check(20'000, "", "direct_two_shot in allocated memory");  // the other one over links
   check(10'000, "direct_two_shot", "in allocated memory: give all ranks memory of the same allocate()");
 }
 
