@@ -29,7 +29,7 @@ void spin(microseconds time) {
   for (const auto end = processor_time() + time; processor_time() < end;) continue;
 }
 
-/// The receiver's end of a ring in this process, where single copy takes 2.4 ms.
+/// The receiver's end of a ring in this process, where single copy takes 1.3 ms.
 struct SlowToRead final : RingEndpoint {
   explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = slot_count)
       : memory_(std::move(memory)), areas_(areas) {}
@@ -41,7 +41,7 @@ struct SlowToRead final : RingEndpoint {
   void cut() noexcept override {}
   bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override {
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
-    spin(microseconds{2400});
+    spin(microseconds{1300});
     return true;
   }
 
@@ -69,7 +69,7 @@ struct Taker final : Sink {
 
 void copy_slowly(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
-  spin(microseconds{200});
+  spin(microseconds{100});
 }
 
 TEST_CASE("where cores are shared, what counts is copying at both ends, not waiting for the sender") {
@@ -78,7 +78,7 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
     int senders_to_root;
     bool wants_single_copy;
   };
-  // Single copy takes 2.4 ms, and a slow copy through 16 slots 3.2 ms.
+  // Single copy takes 1.3 ms, and a slow copy through 16 slots 1.6 ms.
   for (const Case& one : {Case{false, false, 0, false}, Case{false, true, 0, true}, Case{true, false, 0, true},
                           Case{true, false, 1, true}, Case{true, false, 2, false}, Case{true, true, 2, true}}) {
     CAPTURE(one.slow_sender);
@@ -119,42 +119,50 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
   }
 }
 
+/// Whether single copy is wanted after a trial with a core each. The 8 slots are full before the receiver looks.
+bool chosen_with_a_core_each(bool slow_sender, int senders_to_root) {
+  LooseRing ring{{.streaming = slow_sender ? copy_slowly : nullptr, .always = true}};
+  RingWriter& writer = ring.writer;
+  const std::uint64_t sample = 7;
+  ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+  InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(), CopyPolicy{}};
+  Taker taker;
+  taker.copy = copy_slowly;
+  taker.senders_to_root = senders_to_root;
+  constexpr std::size_t piece_size = slot_bytes / 2;
+  const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
+  const Frame frame{.length = bytes.size()};
+  for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+    REQUIRE(writer.has_room(slot_count));
+    if (writer.wants_single_copy(bytes.size())) {
+      REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
+    } else {
+      REQUIRE_FALSE(writer.begin(frame, std::span{bytes}.first(piece_size)));
+      for (std::size_t at = piece_size; at < bytes.size(); at += piece_size)
+        REQUIRE_FALSE(writer.proceed(std::span{bytes}.subspan(at, piece_size)));
+    }
+    link.pull(taker);
+    REQUIRE(taker.messages == sent + 1);
+  }
+  return writer.wants_single_copy(bytes.size());
+}
+
 TEST_CASE("with a core each, the sender's copies before its message was seen count, unless messages converge") {
   struct Case {
     bool slow_sender;
     int senders_to_root;
     bool wants_single_copy;
   };
-  // Single copy takes 2.4 ms. The 8 slots are full before the receiver looks; copying slowly into or out of them
-  // takes 1.6.
+  // Single copy takes 1.3 ms; copying slowly into or out of all slots takes 0.8. What counts is time, so other programs
+  // may decide a trial, but not all of several.
+  constexpr int attempts = 5;
   for (const Case& one : {Case{true, 0, true}, Case{false, 0, false}, Case{true, 1, false}, Case{true, 2, false}}) {
     CAPTURE(one.slow_sender);
     CAPTURE(one.senders_to_root);
-    LooseRing ring{{.streaming = one.slow_sender ? copy_slowly : nullptr, .always = true}};
-    RingWriter& writer = ring.writer;
-    const std::uint64_t sample = 7;
-    ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
-    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(), CopyPolicy{}};
-    Taker taker;
-    taker.copy = copy_slowly;
-    taker.senders_to_root = one.senders_to_root;
-    constexpr std::size_t piece_size = slot_bytes / 2;
-    const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
-    const Frame frame{.length = bytes.size()};
-    for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
-      REQUIRE(writer.has_room(slot_count));
-      if (writer.wants_single_copy(bytes.size())) {
-        REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
-      } else {
-        REQUIRE_FALSE(writer.begin(frame, std::span{bytes}.first(piece_size)));
-        for (std::size_t at = piece_size; at < bytes.size(); at += piece_size)
-          REQUIRE_FALSE(writer.proceed(std::span{bytes}.subspan(at, piece_size)));
-      }
-      link.pull(taker);
-      REQUIRE(taker.messages == sent + 1);
-    }
-    const bool wants_single_copy = writer.wants_single_copy(bytes.size());
-    CHECK(wants_single_copy == one.wants_single_copy);
+    int wrong = 0;
+    while (wrong < attempts && chosen_with_a_core_each(one.slow_sender, one.senders_to_root) != one.wants_single_copy)
+      ++wrong;
+    CHECK(wrong < attempts);
   }
 }
 
