@@ -104,8 +104,7 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
                        remedy);
   }
   if (in_one_window)
-    return fmt::format(", only {} in allocated memory: give all ranks memory of the same allocate()",
-                       theirs.window != 0 ? "there" : "here");
+    return fmt::format(", only {}{}{}", theirs.window != 0 ? "there" : "here", in_allocated_memory, only_one_allocated);
   if (theirs.window != ours.window) return ", in memory of another allocate(): give all ranks the same allocations";
   if (theirs.history == ours.history && theirs.length != ours.length)
     return fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);

@@ -66,7 +66,7 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
 /// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen. Single copy also ends
 /// when its first tries leave no hope.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto copied = most_of(one.copied_took, trial);
+  const auto copied = one.copied_in_all = most_of(one.copied_took, trial);
   if (is_hopeless(one, trial, copied)) {
     one.single = trial.tries;
     one.single_is_faster = false;
@@ -91,7 +91,7 @@ bool CopyChoice::is_hopeless(const Class& one, const Trial& trial, std::chrono::
 }
 
 bool CopyChoice::is_slow(const Class& one, const Trial& trial, std::chrono::nanoseconds single) noexcept {
-  return single * (trial.tries - trial.ignored) * 2 > most_of(one.copied_took, trial) * 3;
+  return single * (trial.tries - trial.ignored) * 2 > one.copied_in_all * 3;
 }
 
 void CopyChoice::give_up() noexcept {

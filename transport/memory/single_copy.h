@@ -104,7 +104,8 @@ class CopyChoice {
     int come = 0;                ///< messages since the first try
     int single = 0, copied = 0;  ///< tries of each way
     std::array<std::chrono::nanoseconds, most_tries> single_took{}, copied_took{};
-    int slow = 0;  ///< single copies in a row that took much longer than slots did
+    std::chrono::nanoseconds copied_in_all{};  ///< of the tries through slots that count, at the last decision
+    int slow = 0;                              ///< single copies in a row that took much longer than slots did
     bool single_is_faster = false;
     bool is_decided = false;
   };
