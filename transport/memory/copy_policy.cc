@@ -5,13 +5,12 @@
 namespace tutti::transport {
 
 void StoreChoice::copy_long(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use) noexcept {
-  using Clock = std::chrono::steady_clock;
   const Way way = next();
   if (way == Way::streaming) return copy_policy_.streaming(to, from, bytes);
   const bool is_timed = way == Way::timed && !is_first_use;
-  const auto begin = is_timed ? Clock::now() : Clock::time_point{};
+  const auto begin = is_timed ? copy_policy_.clocks.elapsed() : std::chrono::nanoseconds{};
   std::memcpy(to, from, bytes);
-  if (is_timed) took(Clock::now() - begin, bytes);
+  if (is_timed) took(copy_policy_.clocks.elapsed() - begin, bytes);
 }
 
 StoreChoice::Way StoreChoice::next() noexcept {

@@ -4,9 +4,17 @@
 #include <cstddef>
 #include <cstring>
 
+#include "lib/base/clocks.h"
 #include "transport/memory/single_copy.h"
 
 namespace tutti::transport {
+
+/// What tells how long copies take. Those of a test show what it wants.
+struct CopyClocks {
+  using Clock = std::chrono::nanoseconds() noexcept;
+  Clock* elapsed = elapsed_time;
+  Clock* processor = processor_time;  ///< where cores are shared; a system call, which takes as long as a short copy
+};
 
 /// How to write what another core will read. `streaming` is a memcpy with stores past the caches and a fence at its
 /// end, so that a flag set afterwards has the same meaning as after plain stores. Null: not available, or disabled.
@@ -15,6 +23,7 @@ struct CopyPolicy {
   bool always = false;  ///< always past the caches, without timing
   SingleCopy single_copy = SingleCopy::measured;
   bool cores_are_shared = false;  ///< more ranks than cores
+  CopyClocks clocks{};
 };
 
 /// Copies payloads to memory that another core reads: with plain stores or with stores past the caches, whichever is

@@ -221,8 +221,9 @@ class InboundSlotLink final : public Link {
   CopyChoice choice_;
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;
+  CopyClocks clocks_;
   bool is_timed_ = false;               // this message is one of a trial
-  Clock::time_point began_{};           // when it began
+  std::chrono::nanoseconds began_{};    // when it began
   std::size_t slots_to_count_ = 0;      // for the next slots of it, the sender's copies count in the time
   std::chrono::nanoseconds copying_{};  // processor time of those, and of all copies here where cores are shared
   bool parked_ = false;

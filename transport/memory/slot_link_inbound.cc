@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "lib/base/pause.h"
-#include "lib/base/processor_time.h"
 #include "lib/base/system_error_text.h"
 #include "transport/memory/slot_link.h"
 
@@ -35,7 +34,8 @@ InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Ring
       areas_(std::move(areas)),
       reader_(endpoint_->ring(), *areas_),
       choice_(copy_policy.single_copy, copy_policy.cores_are_shared),
-      shares_cores_(copy_policy.cores_are_shared) {
+      shares_cores_(copy_policy.cores_are_shared),
+      clocks_(copy_policy.clocks) {
   areas_->add_theirs(endpoint_->share_ring(), endpoint_->areas());
 }
 
@@ -137,7 +137,7 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
         shares_cores_ ? slots_for(frame.length, frame.length, areas_->of_theirs()) : reader_.ready_slots();
   }
   copying_ = {};
-  began_ = Clock::now();
+  began_ = clocks_.elapsed();
 }
 
 /// Offers the message in the next slot to the sink. False: the message was parked, or is invalid.
@@ -179,9 +179,9 @@ template <class Copy>
 void InboundSlotLink::spend_on(Copy&& copy) noexcept {
   // Where ranks share cores, the wall clock would also count the time for which another one has the core.
   const bool is_timed = is_timed_ && shares_cores_;
-  const auto begin = is_timed ? processor_time() : std::chrono::nanoseconds{};
+  const auto begin = is_timed ? clocks_.processor() : std::chrono::nanoseconds{};
   copy();
-  if (is_timed) copying_ += processor_time() - begin;
+  if (is_timed) copying_ += clocks_.processor() - begin;
 }
 
 /// Senders offer single copy only after this test has succeeded.
@@ -284,7 +284,7 @@ void InboundSlotLink::note_how_it_came() noexcept {
 
 /// That of a timed message, including its sender's work before it was seen, unless that took no time of the call.
 std::chrono::nanoseconds InboundSlotLink::time_taken() const noexcept {
-  return shares_cores_ ? copying_ : copying_ + (Clock::now() - began_);
+  return shares_cores_ ? copying_ : copying_ + (clocks_.elapsed() - began_);
 }
 
 /// The sender has left, or its memory is not mapped any more.

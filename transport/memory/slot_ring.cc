@@ -20,7 +20,6 @@
 #include <string_view>
 #include <utility>
 
-#include "lib/base/processor_time.h"
 #include "transport/hello.h"
 
 namespace tutti::transport {
@@ -84,16 +83,11 @@ AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const bool is_timed = is_timed_ && !is_first_use;
   // Where cores are shared, the first copies mostly wait for those, which would look like slow stores.
   if (is_timed && !shares_cores_) path_.may_begin_to_time();
-  const auto begin = is_timed ? time() : std::chrono::nanoseconds{};
+  const auto begin = is_timed ? clock_() : std::chrono::nanoseconds{};
   path_.copy(areas_->at(area), piece.data(), piece.size(), is_first_use);
-  const auto taken = is_timed ? std::max(time() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
+  const auto taken = is_timed ? std::max(clock_() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
   note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(taken.count())});
   return area;
-}
-
-/// That of the processor is a system call, which would take as long as a short copy.
-std::chrono::nanoseconds RingWriter::time() const noexcept {
-  return shares_cores_ ? processor_time() : std::chrono::steady_clock::now().time_since_epoch();
 }
 
 bool RingWriter::publish(AreaName area) noexcept {

@@ -21,7 +21,11 @@ class RingWriter {
  public:
   /// `areas`: those between the two ranks, among them those of the ring.
   explicit RingWriter(RingMemory& memory, Areas& areas, const CopyPolicy& copy_policy = {})
-      : memory_(&memory), areas_(&areas), path_(copy_policy), shares_cores_(copy_policy.cores_are_shared) {}
+      : memory_(&memory),
+        areas_(&areas),
+        path_(copy_policy),
+        shares_cores_(copy_policy.cores_are_shared),
+        clock_(shares_cores_ ? copy_policy.clocks.processor : copy_policy.clocks.elapsed) {}
 
   bool full() noexcept { return !has_room(1); }
   /// `slots`, at most slot_count, are free.
@@ -63,7 +67,6 @@ class RingWriter {
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
   void note(const LongPayload& what) noexcept { std::memcpy(next().payload.data(), &what, sizeof what); }
   void look_at_freed() noexcept;
-  std::chrono::nanoseconds time() const noexcept;
 
   RingMemory* memory_;
   Areas* areas_;
@@ -73,6 +76,7 @@ class RingWriter {
   std::array<AreaName, slot_count> areas_filled_{};
   bool is_timed_ = false;  // copies of the current message
   bool shares_cores_;
+  CopyClocks::Clock* clock_;
 };
 
 /// The receiver's end. Does not own the memory. Trusts nothing that it reads.
