@@ -66,6 +66,8 @@ struct BoardProgram {
     int unit_blocks = 0;                      ///< blocks of each contributed unit
     bool same_blocks = false;                 ///< all contributing ranks contribute the same blocks,
     bool same_parts = false;                  ///< or equally many whole parts
+    /// This rank reads posts of others, and others read its own.
+    bool exchanges() const { return !awaited.empty() && !readings.empty(); }
     friend bool operator==(const Round&, const Round&) = default;
   };
 

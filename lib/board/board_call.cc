@@ -49,9 +49,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   if (location.given()) {
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
-    call.phases_[0].exchanges = true;
+    call.phases_[0].flow = transport::Flow::exchange;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
-    call.most_ahead_ = call.size_of_round(0);
+    call.ahead_ = {1, call.size_of_round(0), transport::Flow::exchange};
     call.may_run_inline_ = call.part_bytes_ <= most_inline;
     return call;
   }
@@ -66,12 +66,13 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
   call.contribution_ = call.own_data(call.phases_[0]);
   call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
-  call.most_ahead_ = call.size_of_round(0);
+  Ahead& ahead = call.ahead_ = {1, call.size_of_round(0), call.flow(0)};
   if (call.may_run_inline_ || !std::cmp_equal(call.rounds_, rounds.size())) return call;
-  for (int round = 1; round < call.rounds_; ++round)
-    call.most_ahead_ = std::max(call.most_ahead_, call.size_of_round(round));
-  call.rounds_ahead_ = call.rounds_;
-  call.may_run_inline_ = std::cmp_less(call.rounds_, transport::Board::depth_for(call.most_ahead_, ground.ranks));
+  for (ahead.rounds = 1; ahead.rounds < call.rounds_; ++ahead.rounds) {
+    ahead.size = std::max(ahead.size, call.size_of_round(ahead.rounds));
+    ahead.flow = std::max(ahead.flow, call.flow(ahead.rounds));  // an exchange has fewer areas
+  }
+  call.may_run_inline_ = std::cmp_less(call.rounds_, transport::Board::depth_for(ahead.size, ground.ranks, ahead.flow));
   return call;
 }
 
@@ -101,7 +102,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.round = &round;
   phase.awaited = round.awaited;
   phase.own_copies = round.own_copies;
-  phase.exchanges = !round.awaited.empty() && !round.readings.empty();
+  phase.flow = round.exchanges() ? transport::Flow::exchange : transport::Flow::one_way;
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
   const Partition& partition = buffers_.input.partition;
@@ -187,7 +188,7 @@ std::size_t BoardCall::put_pieces(std::byte* room, const std::byte* contribution
 /// Where the source's piece of this round lies on the board.
 const std::byte* BoardCall::posted(const transport::Board& board, const Phase& phase, const Source& source) const {
   const std::size_t size = phase.size > 0 ? phase.size : size_of(phase, source.rank);
-  const std::byte* from = board.contribution(source.rank, size).data();
+  const std::byte* from = board.contribution(source.rank, size, phase.flow).data();
   if (source.unit == 0) return from;
   if (phase.pieces > 1) return from + at(source.unit) * phase.piece_bytes;
   if (phase.unit_bytes > 0) return from + at(source.unit) * phase.unit_bytes;
@@ -282,8 +283,7 @@ bool BoardCall::is_read_by(int peer, int round) const {
 }
 
 std::size_t BoardCall::bytes_to(int peer, int round) const {
-  if (in_row()) return row_.size_of_round(round);
-  if (is_in_window()) return window_.size_of_round(round);
+  if (in_row() || is_in_window()) return size_of_later_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;
   for (const BoardProgram::Reading& reading : phase.round->readings)
@@ -292,8 +292,7 @@ std::size_t BoardCall::bytes_to(int peer, int round) const {
 }
 
 std::size_t BoardCall::bytes_from(int peer, int round) const {
-  if (in_row()) return row_.size_of_round(round);
-  if (is_in_window()) return window_.size_of_round(round);
+  if (in_row() || is_in_window()) return size_of_later_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;
   for (const Source& source : phase.round->sources)

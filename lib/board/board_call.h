@@ -47,13 +47,15 @@ class BoardCall {
 
   int rounds() const { return rounds_; }
   /// Rounds that must be free before an inline call begins, since it does not wait for room later.
-  int rounds_ahead() const { return rounds_ahead_; }
-  /// The most that this rank contributes to one of them.
-  std::size_t most_ahead() const { return most_ahead_; }
+  struct Ahead {
+    int rounds = 1;
+    std::size_t size = 0;  ///< the most that this rank contributes to one of them
+    transport::Flow flow = transport::Flow::one_way;
+  };
+  const Ahead& ahead() const { return ahead_; }
   /// The ranks whose posts the round reads, or in a row those of the round late() rounds before.
   std::span<const int> awaited(int round) const { return in_row() ? row_.awaited(round) : phase_of(round).awaited; }
-  /// This rank reads posts of the round, and others read its own.
-  bool exchanges(int round) const { return phase_of(round).exchanges; }
+  transport::Flow flow(int round) const { return phase_of(round).flow; }
   bool is_in_window() const { return window_.given(); }
   bool in_row() const { return row_.given(); }
   const RowCall& row() const { return row_; }
@@ -120,11 +122,10 @@ class BoardCall {
     std::size_t own_size = 0;
     int own_copies = 0;         ///< the first results, which copy this rank's own input
     bool is_one_piece = false;  ///< this rank's contribution, as it is in its buffer
-    bool exchanges = false;
+    transport::Flow flow = transport::Flow::one_way;
   };
   struct Range {
-    std::size_t begin = 0;
-    std::size_t size = 0;
+    std::size_t begin = 0, size = 0;
   };
 
   void bind(Phase& phase, const Round& round, std::size_t capacity);
@@ -168,10 +169,9 @@ class BoardCall {
   const algorithms::BoardProgram* program_ = nullptr;
   std::array<Phase, algorithms::most_rounds_by_domains> phases_{};
   int rounds_ = 1;
-  int rounds_ahead_ = 1;
   int blocks_ = 1;  // of the vector
   bool by_domains_ = false;
-  std::size_t most_ahead_ = 0;
+  Ahead ahead_;
   std::byte* scratch_ = nullptr;
   transport::BoardPart part_ = transport::BoardPart::posts_only;
   bool may_run_inline_ = false;

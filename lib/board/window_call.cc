@@ -39,7 +39,7 @@ std::byte* WindowCall::find(const transport::Board& board, const CallBuffers& bu
   const Binding::CutBuffer& used = is_input ? buffers.input : buffers.output;
   if (rank == rank_) return used.bytes(blocks.first, blocks.count).data();
   WindowLocation::Offsets theirs;
-  std::memcpy(&theirs, board.contribution(rank, sizeof theirs).data(), sizeof theirs);
+  std::memcpy(&theirs, board.contribution(rank, sizeof theirs, transport::Flow::exchange).data(), sizeof theirs);
   const bool own_part = is_input ? buffers.own_input : buffers.own_output;
   const int pipeline = pipeline_, ranks = static_cast<int>(program_->others.size()) + 1;
   const std::size_t begin = own_part ? used.partition.offset(rank * pipeline) : 0;

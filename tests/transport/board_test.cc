@@ -67,18 +67,20 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
                                    : round % 3 == 1 ? 2 * Board::small_area_bytes(3)
                                                     : 2 * post_bytes;
           const std::size_t size = sizes() % (most + 1);
-          while (!board.may_begin(size)) std::this_thread::yield();
-          const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
-          std::ranges::copy(words_of(rank, round, size), board.room(size));
-          board.begin(round * 100, call_words_of(call), 0, {});
           // Some rounds are read by one rank only: then the others run ahead.
-          if (round % 2 == 0 && rank != static_cast<int>(round) % ranks) continue;
+          const bool is_exchange = sizes() % 4 == 0;
+          const Flow flow = is_exchange ? Flow::exchange : Flow::one_way;
+          while (!board.may_begin(size, flow)) std::this_thread::yield();
+          const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
+          std::ranges::copy(words_of(rank, round, size), board.room(size, flow));
+          board.begin(round * 100, call_words_of(call), 0, {});
+          if (!is_exchange && rank != static_cast<int>(round) % ranks) continue;
           for (int other = 0; other < ranks; ++other) {
             while (!board.is_here(other)) std::this_thread::yield();
             const auto theirs = board.call(other, round);
             const bool right = board.history(other) == round * 100 && theirs && theirs->root == other &&
                                theirs->operation == round &&
-                               equal(board.contribution(other, size), words_of(other, round, size));
+                               equal(board.contribution(other, size, flow), words_of(other, round, size));
             if (!right) ++wrong[static_cast<std::size_t>(rank)];
           }
         }
@@ -93,16 +95,24 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
   struct Case {
     int ranks;
     std::size_t size;
+    Flow flow;
     std::uint64_t depth;
   };
-  for (const Case& each : {Case{2, post_bytes, board_depth}, Case{2, post_bytes + 1, Board::large_area_depth(2)},
-                           Case{3, Board::small_area_bytes(3), board_depth},
-                           Case{3, Board::small_area_bytes(3) + 1, Board::large_area_depth(3)}}) {
+  const std::size_t small = Board::small_area_bytes(3);
+  for (const Case& each :
+       {Case{2, post_bytes, Flow::one_way, board_depth},
+        Case{2, post_bytes + 1, Flow::one_way, Board::large_area_depth(2, Flow::one_way)},
+        Case{2, post_bytes, Flow::exchange, board_depth}, Case{2, post_bytes + 1, Flow::exchange, Board::least_depth},
+        Case{3, small, Flow::one_way, board_depth},
+        Case{3, small + 1, Flow::one_way, Board::large_area_depth(3, Flow::one_way)},
+        Case{3, small + 1, Flow::exchange, Board::large_area_depth(3, Flow::one_way)}}) {
     const int ranks = each.ranks;
     const std::size_t size = each.size;
+    const Flow flow = each.flow;
     const std::uint64_t depth = each.depth;
     CAPTURE(ranks);
     CAPTURE(size);
+    CAPTURE(static_cast<int>(flow));
     const Memory memory{ranks};
     Board fast = memory.seen_by(0);
     std::vector<Board> slow;
@@ -110,27 +120,50 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     const auto others_begin = [&] {
       for (Board& board : slow) begin(board);
     };
-    CHECK(Board::depth_for(size, ranks) == depth);
-    CHECK(fast.may_begin(size, depth - 1));
-    CHECK(!fast.may_begin(size, depth));
+    CHECK(Board::depth_for(size, ranks, flow) == depth);
+    CHECK(fast.may_begin(size, flow, depth - 1));
+    CHECK(!fast.may_begin(size, flow, depth));
     for (std::uint64_t round = 1; round < depth; ++round) {
-      REQUIRE(fast.may_begin(size));
+      REQUIRE(fast.may_begin(size, flow));
       begin(fast);
     }
-    CHECK(!fast.may_begin(size));  // the next one would take the place of what the other has not begun to read
-    CHECK(fast.may_begin(0) == (depth < board_depth));
+    CHECK(!fast.may_begin(size, flow));  // the next one would take the place of what the other has not begun to read
+    CHECK(fast.may_begin(0, flow) == (depth < board_depth));
     for (int steps = 0; steps < 3; ++steps) {
       others_begin();
-      CHECK(fast.may_begin(size));
+      CHECK(fast.may_begin(size, flow));
       begin(fast);
-      CHECK(!fast.may_begin(size));
+      CHECK(!fast.may_begin(size, flow));
     }
     for (std::uint64_t round = slow.front().round(); round < fast.round(); ++round) others_begin();
     for (std::uint64_t round = 1; round < depth; ++round) {
-      REQUIRE(fast.may_begin(size));
+      REQUIRE(fast.may_begin(size, flow));
       begin(fast);
     }
-    CHECK(!fast.may_begin(size));
+    CHECK(!fast.may_begin(size, flow));
+  }
+}
+
+TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of the other flow") {
+  constexpr std::size_t size = 1000;
+  for (const Flow flow : {Flow::one_way, Flow::exchange}) {
+    const Flow other = flow == Flow::one_way ? Flow::exchange : Flow::one_way;
+    for (std::uint64_t first = 1; first <= 2 * Board::large_area_depth(2, Flow::one_way); ++first) {
+      CAPTURE(first);
+      const Memory memory{2};
+      Board fast = memory.seen_by(0), slow = memory.seen_by(1);
+      const auto post = [&](Board& board, Flow how) {
+        std::ranges::copy(words_of(0, board.round() + 1, size), board.room(size, how));
+        board.begin(0, {}, 0, {});
+      };
+      for (std::uint64_t round = 1; round < first; ++round)
+        for (Board* board : {&fast, &slow}) board->begin(0, {}, 0, {});
+      post(fast, flow);
+      slow.begin(0, {}, 0, {});
+      while (fast.may_begin(size, other)) post(fast, other);
+      CHECK(fast.round() > first + 1);
+      CHECK(equal(slow.contribution(0, size, flow), words_of(0, first, size)));
+    }
   }
 }
 

@@ -23,6 +23,10 @@ inline constexpr std::uint64_t board_depth = 64;
 /// Xeon: 0.33 us, and 0.27 with the data in an area).
 inline constexpr std::size_t post_bytes = 48;
 
+/// The direction of data in a round. In an exchange each rank reads a post of another one that reads its own, so
+/// that none of two ranks can be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
+enum class Flow : std::uint8_t { one_way, exchange };
+
 /// What a board has beside its posts. Many groups never need it.
 enum class BoardPart : std::uint8_t { posts_only, areas, slots };
 
@@ -57,11 +61,14 @@ class Board {
   /// Rounds that may be in progress at once if a contribution does not fit into a small area: the large areas of all
   /// ranks take 4 MiB. With few ranks, each large area is large. With more than two, it is then rewritten only after
   /// the readers' caches have evicted it; writing a line that they still hold costs a transfer from their core. Two
-  /// ranks exchange their areas each time round, so that each writes what its own caches hold.
-  static std::uint64_t large_area_depth(int ranks);
+  /// ranks exchange their areas each time round, so that each writes what its own caches hold. They have a few areas of
+  /// their own for exchanges, since 16 areas of 64 KiB, which one_way rounds use in turn, exceed the caches near a core
+  /// (2 cores of a Zen 4, all_gather of 16, 32 and 64 KiB: 1.10, 2.88 and 3.03 us with 16, 0.89, 2.10 and 2.53 with 4;
+  /// but reduce of 16 KiB, whose sender runs ahead: 1.82 and 2.39).
+  static std::uint64_t large_area_depth(int ranks, Flow flow);
   /// Rounds of that size that may be in progress at once.
-  static std::uint64_t depth_for(std::size_t size, int ranks) {
-    return size > std::max(post_bytes, small_area_bytes(ranks)) ? large_area_depth(ranks) : board_depth;
+  static std::uint64_t depth_for(std::size_t size, int ranks, Flow flow) {
+    return size > std::max(post_bytes, small_area_bytes(ranks)) ? large_area_depth(ranks, flow) : board_depth;
   }
   /// Sums that pass from rank to rank lie in slots, which all ranks use in turn: round n uses slot n % row_slots. They
   /// take 2 MiB, so that they stay in the caches.
@@ -86,9 +93,9 @@ class Board {
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
-  /// `rounds`: fewer than may be in progress at once.
-  bool may_begin(std::size_t size, std::uint64_t rounds = 1) noexcept {
-    return is_known_to_be_free(size, rounds) || all_have_begun(round_ + 1 + rounds - depth(size));
+  /// `rounds`: fewer than may be in progress at once. All ranks name the same flow for a round, here and below.
+  bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
+    return is_known_to_be_free(size, flow, rounds) || all_have_begun(round_ + 1 + rounds - depth(size, flow));
   }
   /// The same for the slot of the next round.
   bool may_use_slot() noexcept {
@@ -108,8 +115,8 @@ class Board {
   /// That of the round `ago` rounds before the one that this rank has begun last.
   const std::byte* slot_before(std::uint64_t ago) const noexcept { return slot(round_ - ago); }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
-  std::byte* room(std::size_t size) const noexcept {
-    return size <= post_bytes ? post(rank_, round_ + 1).contribution.data() : area(rank_, round_ + 1, size);
+  std::byte* room(std::size_t size, Flow flow) const noexcept {
+    return size <= post_bytes ? post(rank_, round_ + 1).contribution.data() : area(rank_, round_ + 1, size, flow);
   }
   /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, and `history` a hash of all its
   /// calls up to this one. All its calls before number `oldest_running` have ended. `before` is its previous call, or
@@ -119,7 +126,7 @@ class Board {
   /// Prefetches the cache lines that the next round will write if it contributes `size` bytes, unless a rank may still
   /// read there. The readers hold these lines, so the write would otherwise wait for them (two ranks back to back,
   /// all_reduce of 4 B and of 256 B: 144 -> 129 and 189 -> 164 ns).
-  void fetch_next(std::size_t size) const noexcept;
+  void fetch_next(std::size_t size, Flow flow) const noexcept;
   /// `rank` has begun this rank's round. Its contribution can be read until this rank begins the next round.
   bool is_here(int rank) const noexcept { return posts_now_[rank].round.load(std::memory_order_acquire) == round_; }
   /// `rank` has begun the round `ago` rounds before this rank's.
@@ -142,8 +149,8 @@ class Board {
   /// overwritten.
   std::optional<std::uint32_t> oldest_running(int rank, std::uint64_t round) const noexcept;
   /// `size` bytes, which is the length that the rank has written if it makes the same call.
-  std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept {
-    return {size <= post_bytes ? posts_now_[rank].contribution.data() : area(rank, round_, size), size};
+  std::span<const std::byte> contribution(int rank, std::size_t size, Flow flow) const noexcept {
+    return {size <= post_bytes ? posts_now_[rank].contribution.data() : area(rank, round_, size, flow), size};
   }
 
   // ---- Sleeping, as transport/sleep.h says. A rank that begins a round looks for alarms afterwards
@@ -195,11 +202,12 @@ class Board {
 
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
-  std::uint64_t depth(std::size_t size) const noexcept {
-    return size > std::max(post_bytes, small_area_bytes_) ? large_area_depth_ : board_depth;
+  std::uint64_t depth(std::size_t size, Flow flow) const noexcept {
+    if (size <= std::max(post_bytes, small_area_bytes_)) return board_depth;
+    return flow == Flow::exchange ? exchange_depth_ : large_area_depth_;
   }
-  bool is_known_to_be_free(std::size_t size, std::uint64_t rounds) const noexcept {
-    return all_begun_ + depth(size) > round_ + rounds;
+  bool is_known_to_be_free(std::size_t size, Flow flow, std::uint64_t rounds) const noexcept {
+    return all_begun_ + depth(size, flow) > round_ + rounds;
   }
   bool all_have_begun(std::uint64_t needed) noexcept;
   /// `rank` has begun that round, or any later one whose post lies in the same place.
@@ -214,7 +222,7 @@ class Board {
   }
   Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
-  std::byte* area(int rank, std::uint64_t round, std::size_t size) const noexcept;
+  std::byte* area(int rank, std::uint64_t round, std::size_t size, Flow flow) const noexcept;
 
   std::shared_ptr<std::byte> memory_;
   std::shared_ptr<std::byte> areas_;  ///< null: not added yet
@@ -228,7 +236,9 @@ class Board {
   std::size_t small_area_bytes_ = 0;
   std::size_t capacity_;
   std::uint64_t large_area_depth_ = 0;  ///< 0: no round that needs an area may begin
+  std::uint64_t exchange_depth_ = 0;    ///< the same of exchanges
   std::byte* large_ = nullptr;
+  std::byte* exchanged_ = nullptr;  ///< where the areas of exchanges begin: among two ranks behind the others
   std::uint64_t round_ = 0;
   std::uint64_t late_round_ = 0;  ///< the last round whose slot is read late,
   std::uint64_t late_ = 0;        ///< namely up to that many rounds
