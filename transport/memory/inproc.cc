@@ -19,6 +19,12 @@
 namespace tutti::transport {
 namespace {
 
+/// Threads share one address space, so there is nothing to read through the kernel.
+CopyPolicy without_single_copy(CopyPolicy policy) {
+  policy.single_copy = SingleCopy::never;
+  return policy;
+}
+
 /// The memory of a link, shared by its two ends.
 struct SharedRing {
   SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingWithAreas'
@@ -119,12 +125,9 @@ std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t
   return taken;
 }
 
-/// Threads share one address space, so there is nothing to read through the kernel.
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor,
                                  const CopyPolicy& copy_policy)
-    : SlotTransport(reactor, {copy_policy.streaming, copy_policy.always, SingleCopy::never}),
-      hub_(std::move(hub)),
-      rank_(rank) {
+    : SlotTransport(reactor, without_single_copy(copy_policy)), hub_(std::move(hub)), rank_(rank) {
   InprocHub::Seat& seat = hub_->seat(rank_);
   this->reactor().watch(seat.bell.get(), [&seat] { seat.discard_bells(); });
 }
