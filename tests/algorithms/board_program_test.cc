@@ -58,6 +58,9 @@ void prove(const Entry& entry, const Shape& shape, Count& proved) {
   REQUIRE_MESSAGE(!made.programs.empty(), made.why_not);
   ++proved.boards;
   CHECK(made.programs[0].rank_order >= entry.rank_order);
+  // The areas that two ranks use in a round depend on it.
+  for (std::size_t round = 0; shape.ranks == 2 && round < made.programs[0].rounds.size(); ++round)
+    CHECK(made.programs[0].rounds[round].exchanges() == made.programs[1].rounds[round].exchanges());
   const Verdict on_board = check_board(entry.collective, shape, made.programs, claims);
   CHECK_MESSAGE(on_board.ok(), problems(on_board));
   if (!entry.shared_buffers) return;

@@ -99,13 +99,14 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     std::uint64_t depth;
   };
   const std::size_t small = Board::small_area_bytes(3);
+  constexpr std::size_t long_one = Board::least_exchanged;
+  const std::uint64_t large_of_2 = Board::large_area_depth(2), large_of_3 = Board::large_area_depth(3);
   for (const Case& each :
-       {Case{2, post_bytes, Flow::one_way, board_depth},
-        Case{2, post_bytes + 1, Flow::one_way, Board::large_area_depth(2, Flow::one_way)},
-        Case{2, post_bytes, Flow::exchange, board_depth}, Case{2, post_bytes + 1, Flow::exchange, Board::least_depth},
-        Case{3, small, Flow::one_way, board_depth},
-        Case{3, small + 1, Flow::one_way, Board::large_area_depth(3, Flow::one_way)},
-        Case{3, small + 1, Flow::exchange, Board::large_area_depth(3, Flow::one_way)}}) {
+       {Case{2, post_bytes, Flow::one_way, board_depth}, Case{2, post_bytes + 1, Flow::one_way, large_of_2},
+        Case{2, long_one, Flow::one_way, large_of_2}, Case{2, post_bytes, Flow::exchange, board_depth},
+        Case{2, long_one - 1, Flow::exchange, large_of_2}, Case{2, long_one, Flow::exchange, Board::least_depth},
+        Case{3, small, Flow::one_way, board_depth}, Case{3, small + 1, Flow::one_way, large_of_3},
+        Case{3, long_one, Flow::exchange, large_of_3}}) {
     const int ranks = each.ranks;
     const std::size_t size = each.size;
     const Flow flow = each.flow;
@@ -144,11 +145,15 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
   }
 }
 
+TEST_CASE("the areas of two ranks take a power of two, as do the places that transports have for them") {
+  CHECK(Board::bytes_of_areas(2) == std::size_t{4} << 20);
+}
+
 TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of the other flow") {
-  constexpr std::size_t size = 1000;
+  constexpr std::size_t size = Board::least_exchanged;
   for (const Flow flow : {Flow::one_way, Flow::exchange}) {
     const Flow other = flow == Flow::one_way ? Flow::exchange : Flow::one_way;
-    for (std::uint64_t first = 1; first <= 2 * Board::large_area_depth(2, Flow::one_way); ++first) {
+    for (std::uint64_t first = 1; first <= 2 * Board::large_area_depth(2); ++first) {
       CAPTURE(first);
       const Memory memory{2};
       Board fast = memory.seen_by(0), slow = memory.seen_by(1);

@@ -28,18 +28,17 @@ std::size_t Board::capacity(int ranks) {
   return std::clamp(std::bit_floor(all / static_cast<std::size_t>(ranks)), least, most);
 }
 
-std::uint64_t Board::large_area_depth(int ranks, Flow flow) {
-  if (ranks == 2 && flow == Flow::exchange) return least_depth;
+std::uint64_t Board::large_area_depth(int ranks) {
   constexpr std::size_t all = 4 * 1024 * 1024, most = 16;
+  if (ranks == 2) return most - exchange_depth(ranks);
   return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least_depth, most);
 }
 
 std::size_t Board::small_area_bytes(int ranks) { return ranks > 2 ? 1024 : 0; }
 
 std::size_t Board::bytes_of_areas(int ranks) {
-  const std::uint64_t large = large_area_depth(ranks, Flow::one_way);
-  const std::uint64_t of_exchanges = ranks == 2 ? large_area_depth(ranks, Flow::exchange) : 0;
-  const std::size_t of_each = board_depth * small_area_bytes(ranks) + (large + of_exchanges) * capacity(ranks);
+  const std::uint64_t large = large_area_depth(ranks) + (ranks == 2 ? exchange_depth(ranks) : 0);
+  const std::size_t of_each = board_depth * small_area_bytes(ranks) + large * capacity(ranks);
   return static_cast<std::size_t>(ranks) * of_each;
 }
 
@@ -57,8 +56,8 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
 void Board::add_areas(std::shared_ptr<std::byte> memory) noexcept {
   areas_ = std::move(memory);
   small_area_bytes_ = small_area_bytes(ranks_);
-  large_area_depth_ = large_area_depth(ranks_, Flow::one_way);
-  exchange_depth_ = large_area_depth(ranks_, Flow::exchange);
+  large_area_depth_ = large_area_depth(ranks_);
+  exchange_depth_ = exchange_depth(ranks_);
   const auto ranks = static_cast<std::size_t>(ranks_);
   large_ = areas_.get() + ranks * board_depth * small_area_bytes_;
   exchanged_ = ranks_ == 2 ? large_ + ranks * large_area_depth_ * capacity_ : large_;
@@ -74,7 +73,7 @@ std::byte* Board::area(int rank, std::uint64_t round, std::size_t size, Flow flo
   const int owner = ranks_ == 2 ? rank ^ static_cast<int>(turn & 1) : rank;
   const std::size_t index = (round % count) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(owner);
   if (size <= small_area_bytes_) return areas_.get() + index * small_area_bytes_;
-  return (flow == Flow::exchange ? exchanged_ : large_) + index * capacity_;
+  return (is_exchanged(size, flow) ? exchanged_ : large_) + index * capacity_;
 }
 
 /// Looks for the newest round that each rank has begun, beginning with the latest. A rank that keeps up is therefore

@@ -23,8 +23,8 @@ inline constexpr std::uint64_t board_depth = 64;
 /// Xeon: 0.33 us, and 0.27 with the data in an area).
 inline constexpr std::size_t post_bytes = 48;
 
-/// The direction of data in a round. In an exchange each rank reads a post of another one that reads its own, so
-/// that none of two ranks can be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
+/// The direction of data in a round. In an exchange this rank reads posts of others, and others read its own. Neither
+/// of two ranks can then be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
 enum class Flow : std::uint8_t { one_way, exchange };
 
 /// What a board has beside its posts. Many groups never need it.
@@ -61,14 +61,18 @@ class Board {
   /// Rounds that may be in progress at once if a contribution does not fit into a small area: the large areas of all
   /// ranks take 4 MiB. With few ranks, each large area is large. With more than two, it is then rewritten only after
   /// the readers' caches have evicted it; writing a line that they still hold costs a transfer from their core. Two
-  /// ranks exchange their areas each time round, so that each writes what its own caches hold. They have a few areas of
-  /// their own for exchanges, since 16 areas of 64 KiB, which one_way rounds use in turn, exceed the caches near a core
-  /// (2 cores of a Zen 4, all_gather of 16, 32 and 64 KiB: 1.10, 2.88 and 3.03 us with 16, 0.89, 2.10 and 2.53 with 4;
-  /// but reduce of 16 KiB, whose sender runs ahead: 1.82 and 2.39).
-  static std::uint64_t large_area_depth(int ranks, Flow flow);
+  /// ranks exchange their areas each time round, so that each writes what its own caches hold.
+  static std::uint64_t large_area_depth(int ranks);
+  /// The same in an exchange of `least_exchanged` bytes or more. Two ranks have a few areas of their own for these
+  /// since a dozen of 64 KiB for each exceeds the caches near a core (2 cores of a Zen 4, all_reduce of 64 KiB: 4.94 us
+  /// with 16, 3.93 with 4). A sender that runs ahead needs more (reduce of 16 KiB: 1.82 us with 16, 2.39 with 4).
+  static std::uint64_t exchange_depth(int ranks) { return ranks == 2 ? least_depth : large_area_depth(ranks); }
+  /// Shorter ones fit anyway, and are faster with more areas (all_gather of 256 B: 0.43 us with 4, 0.39 with 16).
+  static constexpr std::size_t least_exchanged = 8 * 1024;
   /// Rounds of that size that may be in progress at once.
   static std::uint64_t depth_for(std::size_t size, int ranks, Flow flow) {
-    return size > std::max(post_bytes, small_area_bytes(ranks)) ? large_area_depth(ranks, flow) : board_depth;
+    if (size <= std::max(post_bytes, small_area_bytes(ranks))) return board_depth;
+    return is_exchanged(size, flow) ? exchange_depth(ranks) : large_area_depth(ranks);
   }
   /// Sums that pass from rank to rank lie in slots, which all ranks use in turn: round n uses slot n % row_slots. They
   /// take 2 MiB, so that they stay in the caches.
@@ -93,7 +97,8 @@ class Board {
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
-  /// `rounds`: fewer than may be in progress at once. All ranks name the same flow for a round, here and below.
+  /// `rounds`: fewer than may be in progress at once. Two ranks name the same flow for a round, here and below; among
+  /// more ranks it makes no difference.
   bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
     return is_known_to_be_free(size, flow, rounds) || all_have_begun(round_ + 1 + rounds - depth(size, flow));
   }
@@ -202,9 +207,13 @@ class Board {
 
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
+  static constexpr bool is_exchanged(std::size_t size, Flow flow) {
+    return flow == Flow::exchange && size >= least_exchanged;
+  }
+
   std::uint64_t depth(std::size_t size, Flow flow) const noexcept {
     if (size <= std::max(post_bytes, small_area_bytes_)) return board_depth;
-    return flow == Flow::exchange ? exchange_depth_ : large_area_depth_;
+    return is_exchanged(size, flow) ? exchange_depth_ : large_area_depth_;
   }
   bool is_known_to_be_free(std::size_t size, Flow flow, std::uint64_t rounds) const noexcept {
     return all_begun_ + depth(size, flow) > round_ + rounds;
