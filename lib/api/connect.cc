@@ -120,7 +120,8 @@ transport::CopyPolicy choose_copy_policy(const compute::Table& kernels) {
   if (wanted == streaming && !there_are)
     throw environment::wrong("TUTTI_COPY_STORES", "streaming", "not what this instruction set has",
                              fmt::format("{} has no stores past the caches.", kernels.isa));
-  transport::CopyPolicy copy_policy{.single_copy = single_copies[environment::word("TUTTI_SINGLE_COPY").value_or(0)]};
+  transport::CopyPolicy copy_policy{.plain = kernels.copy,
+                                    .single_copy = single_copies[environment::word("TUTTI_SINGLE_COPY").value_or(0)]};
   if (wanted == plain || !there_are) return copy_policy;
   copy_policy.streaming = kernels.copy_streaming;
   copy_policy.always = wanted == streaming;

@@ -242,6 +242,7 @@ constexpr Kernels complex() {
 #if defined(TUTTI_TABLE)
 extern constexpr Table TUTTI_TABLE{
     TUTTI_ISA,
+    copy,
     copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),

@@ -282,6 +282,7 @@ const Table& reference_table() {
   static const Table table{
       "reference",
       copy,
+      copy,
       {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
        integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
        floating<f16>(), floating<bf16>(), floating<float>(), floating<double>(), complex<float>(), complex<double>()}};

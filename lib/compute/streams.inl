@@ -72,6 +72,38 @@ void fold(void* dst, const void* const* sources, int n, std::size_t count) {
 /// Bytes up to the next line.
 std::size_t to_line(const void* at) { return -reinterpret_cast<std::uintptr_t>(at) % line_size; }
 
+/// A line's length from anywhere to anywhere.
+void copy_line(char* to, const char* from) {
+#if defined(__AVX512F__)
+  _mm512_storeu_si512(to, _mm512_loadu_si512(from));
+#else
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + line_size / 2));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), low);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + line_size / 2), high);
+#endif
+}
+
+/// A copy of `least_copied_by_lines` bytes or more between buffers that do not overlap.
+void copy_by_lines(void* dst, const void* src, std::size_t bytes) {
+  auto* const to = static_cast<char*>(dst);
+  const auto* const from = static_cast<const char*>(src);
+  copy_line(to, from);
+  for (std::size_t i = to_line(dst); i + line_size < bytes; i += line_size) {
+    copy_line(to + i, from + i);
+    __asm__ volatile("" ::: "memory");  // or compilers would make a call of memcpy of this loop
+  }
+  copy_line(to + (bytes - line_size), from + (bytes - line_size));
+}
+
+[[maybe_unused]] void copy(void* dst, const void* src, std::size_t bytes) {
+  if (bytes < least_copied_by_lines) {
+    copy_plain(dst, src, bytes);
+  } else {
+    copy_by_lines(dst, src, bytes);
+  }
+}
+
 /// A whole line to the begin of another, without a fence.
 void stream_line(char* to, const char* from) {
 #if defined(__AVX512F__)
@@ -138,6 +170,7 @@ void combine_streaming(void* dst, const void* left, const void* right, std::size
 
 #else
 
+constexpr Copy copy = copy_plain;
 constexpr Copy copy_streaming = copy_plain;
 
 #endif

@@ -55,9 +55,13 @@ struct Kernels {
   Average average;
 };
 
+/// A shorter copy is as well left to memcpy.
+inline constexpr std::size_t least_copied_by_lines = 2048;
+
 struct Table {
   const char* isa;
-  Copy copy_streaming;     // never null
+  Copy copy;  // by plain stores. Never null, nor is the next one
+  Copy copy_streaming;
   Kernels of[type_count];  // by DataType
 };
 

@@ -35,7 +35,7 @@ Communicator join(const FaultCase& fault, int rank, std::uint16_t store_port, in
   context->timeout = call_timeout(fault.fault);
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->kernels = &compute::choose_table("");
-  context->copy_policy = {.streaming = context->kernels->copy_streaming};
+  context->copy_policy = {.plain = context->kernels->copy, .streaming = context->kernels->copy_streaming};
   context->injector = detail::Injector::make(detail::parse_faults(fault.injection(), fault.ranks), rank);
   const bool mixed = fault.transport == "mixed";
   detail::join_ranks(*context, {.rank = rank,

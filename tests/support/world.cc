@@ -34,6 +34,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->recorder = trace::Recorder::open({rank, options.ranks, "here"}, algorithms::BoardReaders{}, trouble);
   context->kernels = &compute::choose_table(options.isa);
   context->copy_policy = options.copy_policy;
+  context->copy_policy.plain = context->kernels->copy;
   if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;
   detail::join_ranks(
       *context, {.rank = rank,

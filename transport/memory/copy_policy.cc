@@ -9,7 +9,7 @@ void StoreChoice::copy_long(std::byte* to, const std::byte* from, std::size_t by
   if (way == Way::streaming) return copy_policy_.streaming(to, from, bytes);
   const bool is_timed = way == Way::timed && !is_first_use;
   const auto begin = is_timed ? copy_policy_.clocks.elapsed() : std::chrono::nanoseconds{};
-  std::memcpy(to, from, bytes);
+  copy_policy_.plain(to, from, bytes);
   if (is_timed) took(copy_policy_.clocks.elapsed() - begin, bytes);
 }
 

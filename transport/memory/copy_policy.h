@@ -16,10 +16,14 @@ struct CopyClocks {
   Clock* processor = processor_time;  ///< where cores are shared; a system call, which takes as long as a short copy
 };
 
-/// How to write what another core will read. `streaming` is a memcpy with stores past the caches and a fence at its
-/// end, so that a flag set afterwards has the same meaning as after plain stores. Null: not available, or disabled.
+using CopyFunction = void(void* to, const void* from, std::size_t bytes);
+
+/// How to write what another core will read, and how to read that. `plain` does what memcpy does. `streaming` is a
+/// memcpy with stores past the caches and a fence at its end, so that a flag set afterwards has the same meaning as
+/// after plain stores. Null: not available, or disabled.
 struct CopyPolicy {
-  void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
+  CopyFunction* plain = [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); };
+  CopyFunction* streaming = nullptr;
   bool always = false;  ///< always past the caches, without timing
   SingleCopy single_copy = SingleCopy::measured;
   bool cores_are_shared = false;  ///< more ranks than cores
@@ -41,8 +45,13 @@ class StoreChoice {
 
   /// `is_first_use`: some of `to` has not been touched before, so that page faults count for more than the copy.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use = false) noexcept {
-    if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes, is_first_use);
-    std::memcpy(to, from, bytes);
+    if (bytes < least_by_policy) {
+      std::memcpy(to, from, bytes);
+    } else if (copy_policy_.streaming && bytes >= least_bytes) {
+      copy_long(to, from, bytes, is_first_use);
+    } else {
+      copy_policy_.plain(to, from, bytes);
+    }
   }
 
   /// The next copy goes to memory that has been used before, so it may be the first that is timed. Before the other way
@@ -70,6 +79,7 @@ class StoreChoice {
   static constexpr std::chrono::nanoseconds slow_per_kib{250};
 
  private:
+  static constexpr std::size_t least_by_policy = 256;  ///< a shorter copy takes no longer than a call by a pointer
   void copy_long(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use) noexcept;
 
   CopyPolicy copy_policy_;

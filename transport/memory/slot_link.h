@@ -186,7 +186,6 @@ class InboundSlotLink final : public Link {
 
  private:
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
-  using CopyFunction = void(void* to, const void* from, std::size_t bytes);
   Taken take_pieces(const Acceptance& acceptance) noexcept;
   Taken take_lent(const Acceptance& acceptance, std::uint64_t address) noexcept;
   bool begin(Sink& sink) noexcept;
@@ -216,9 +215,10 @@ class InboundSlotLink final : public Link {
   bool is_single_copy_ = false;       // it is read from the sender's memory
   std::uint64_t address_ = 0;         // where the rest lies there
   std::byte* destination_ = nullptr;  // where the rest goes, if it was accepted to memory
-  CopyFunction* copy_ = nullptr;      // Acceptance::copy
+  CopyFunction* copy_ = nullptr;      // Acceptance::copy, or plain_copy_
   bool inside_ = false;               // a message was accepted and is not complete
   CopyChoice choice_;
+  CopyFunction* plain_copy_;
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;
   CopyClocks clocks_;

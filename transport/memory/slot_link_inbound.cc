@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 
 #include "lib/base/pause.h"
 #include "lib/base/system_error_text.h"
@@ -34,6 +33,7 @@ InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Ring
       areas_(std::move(areas)),
       reader_(endpoint_->ring(), *areas_),
       choice_(copy_policy.single_copy, copy_policy.cores_are_shared),
+      plain_copy_(copy_policy.plain),
       shares_cores_(copy_policy.cores_are_shared),
       clocks_(copy_policy.clocks) {
   areas_->add_theirs(endpoint_->share_ring(), endpoint_->areas());
@@ -79,7 +79,7 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
     const std::uint64_t address = reader_.single_copy_address(to.size());
     return address != 0 ? take_lent(acceptance, address) : take_pieces(acceptance);
   }
-  if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
+  if (!to.empty()) plain_copy_(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
   return Taken::taken;
 }
@@ -120,7 +120,7 @@ Link::Taken InboundSlotLink::take_lent(const Acceptance& acceptance, std::uint64
 void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bool is_single_copy) noexcept {
   frame_ = frame;
   destination_ = acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr;
-  copy_ = acceptance.copy;
+  copy_ = acceptance.copy ? acceptance.copy : plain_copy_;
   rest_ = frame.length;
   inside_ = true;
   is_single_copy_ = is_single_copy;
@@ -219,13 +219,7 @@ void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
     is_timed_ = time.count() > 0;  // the sender may not have seen the wish yet
     copying_ += time;
   }
-  spend_on([&] {
-    if (copy_) {
-      copy_(destination_, piece.data(), piece.size());
-    } else {
-      std::memcpy(destination_, piece.data(), piece.size());
-    }
-  });
+  spend_on([&] { copy_(destination_, piece.data(), piece.size()); });
   destination_ += piece.size();
   rest_ -= piece.size();
 }
