@@ -12,6 +12,7 @@ namespace {
 
 using algorithms::Blocks;
 using algorithms::BoardProgram;
+using transport::Flow;
 
 /// A rank that sums whole vectors reads the pieces of all ranks together and writes another one. All of them should fit
 /// into the nearest caches. So should the scratch of a plan by domains. If a post has several units, each reader sums
@@ -37,9 +38,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.arithmetic_ = Arithmetic{*ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
   call.computes_ = request.op != nullptr;
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
-  call.copy_streaming_ = ground.kernels->copy_streaming;
   call.streams_ =
       !call.arithmetic_.averages() && compute::streams(request.output.count * call.arithmetic_.element_size());
+  call.copy_ = call.streams_ ? ground.kernels->copy_streaming : ground.kernels->copy;
   if (prepared.row) {
     call.bind_to_row(*prepared.row, request, ground.rank);
     return call;
@@ -49,9 +50,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   if (location.given()) {
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
-    call.phases_[0].flow = transport::Flow::exchange;
+    call.phases_[0].flow = Flow::exchange;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
-    call.ahead_ = {1, call.size_of_round(0), transport::Flow::exchange};
+    call.reserve(1);
     call.may_run_inline_ = call.part_bytes_ <= most_inline;
     return call;
   }
@@ -66,22 +67,24 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
   call.contribution_ = call.own_data(call.phases_[0]);
   call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
-  Ahead& ahead = call.ahead_ = {1, call.size_of_round(0), call.flow(0)};
-  if (call.may_run_inline_ || !std::cmp_equal(call.rounds_, rounds.size())) return call;
-  for (ahead.rounds = 1; ahead.rounds < call.rounds_; ++ahead.rounds) {
-    ahead.size = std::max(ahead.size, call.size_of_round(ahead.rounds));
-    ahead.flow = std::max(ahead.flow, call.flow(ahead.rounds));  // an exchange has fewer areas
-  }
-  call.may_run_inline_ = std::cmp_less(call.rounds_, transport::Board::depth_for(ahead.size, ground.ranks, ahead.flow));
+  const bool is_short = std::cmp_equal(call.rounds_, rounds.size());
+  call.reserve(call.may_run_inline_ || !is_short ? 1 : call.rounds_);
+  if (is_short && !call.may_run_inline_)
+    call.may_run_inline_ = transport::AreaLayout::of(ground.ranks).has_room_for(call.reservation_);
   return call;
+}
+
+void BoardCall::reserve(int rounds) {
+  for (int round = 0; round < rounds; ++round) reservation_.add(size_of_round(round), flow(round));
 }
 
 void BoardCall::bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank) {
   contribution_ = {static_cast<const std::byte*>(request.input.data), request.input.count * arithmetic_.element_size()};
   const RowCall::Buffers buffers{static_cast<std::byte*>(request.output.data), request.input.count,
                                  request.input.data == request.output.data};
-  row_ = RowCall{program, rank, buffers, arithmetic_, streams_ ? copy_streaming_ : nullptr};
+  row_ = RowCall{program, rank, buffers, arithmetic_, streams_ ? copy_ : nullptr};
   rounds_ = row_.rounds();
+  phases_[0].own_size = row_.size_of_round(0);
   part_ = transport::BoardPart::slots;
 }
 
@@ -102,7 +105,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.round = &round;
   phase.awaited = round.awaited;
   phase.own_copies = round.own_copies;
-  phase.flow = round.exchanges() ? transport::Flow::exchange : transport::Flow::one_way;
+  phase.flow = round.exchanges() ? Flow::exchange : Flow::one_way;
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
   const Partition& partition = buffers_.input.partition;
@@ -123,7 +126,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.is_one_piece = phase.pieces == 1 && phase.ranges.size() == 1;
 }
 
-std::size_t BoardCall::size_of_later_round(int round) const {
+std::size_t BoardCall::size_of_one_of_many(int round) const {
   if (in_row()) return row_.size_of_round(round);
   return is_in_window() ? window_.size_of_round(round) : phase_of(round).own_size;
 }
@@ -202,10 +205,10 @@ const std::byte* BoardCall::posted(const transport::Board& board, const Phase& p
 /// Copies to the destination of the call, past the caches if the result is large.
 void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
   if (bytes == 0 || to == from) return;
-  if (streams_) {
-    copy_streaming_(to, from, bytes);
-  } else {
+  if (bytes < compute::least_copied_by_lines) {
     std::memcpy(to, from, bytes);
+  } else {
+    copy_(to, from, bytes);
   }
 }
 
@@ -222,7 +225,7 @@ BoardCall::Range BoardCall::made_in(const Phase& phase, const Result& result, in
 std::size_t BoardCall::make_results(const transport::Board& board, int round) const noexcept {
   if (is_in_window()) {
     if (round > 0) return 0;
-    return window_.take(board, buffers_, arithmetic_, streams_ ? copy_streaming_ : nullptr);
+    return window_.take(board, buffers_, arithmetic_, copy_);
   }
   const Phase& phase = phase_of(round);
   std::size_t read = 0;
@@ -283,7 +286,7 @@ bool BoardCall::is_read_by(int peer, int round) const {
 }
 
 std::size_t BoardCall::bytes_to(int peer, int round) const {
-  if (in_row() || is_in_window()) return size_of_later_round(round);
+  if (in_row() || is_in_window()) return size_of_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;
   for (const BoardProgram::Reading& reading : phase.round->readings)
@@ -292,7 +295,7 @@ std::size_t BoardCall::bytes_to(int peer, int round) const {
 }
 
 std::size_t BoardCall::bytes_from(int peer, int round) const {
-  if (in_row() || is_in_window()) return size_of_later_round(round);
+  if (in_row() || is_in_window()) return size_of_round(round);
   const Phase& phase = phase_of(round);
   std::size_t bytes = 0;
   for (const Source& source : phase.round->sources)

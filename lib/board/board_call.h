@@ -46,13 +46,8 @@ class BoardCall {
   static std::size_t scratch_bytes(const algorithms::BoardProgram& program);
 
   int rounds() const { return rounds_; }
-  /// Rounds that must be free before an inline call begins, since it does not wait for room later.
-  struct Ahead {
-    int rounds = 1;
-    std::size_t size = 0;  ///< the most that this rank contributes to one of them
-    transport::Flow flow = transport::Flow::one_way;
-  };
-  const Ahead& ahead() const { return ahead_; }
+  /// What must be free before an inline call begins, since it does not wait for room later.
+  const transport::Reservation& reservation() const { return reservation_; }
   /// The ranks whose posts the round reads, or in a row those of the round late() rounds before.
   std::span<const int> awaited(int round) const { return in_row() ? row_.awaited(round) : phase_of(round).awaited; }
   transport::Flow flow(int round) const { return phase_of(round).flow; }
@@ -72,7 +67,7 @@ class BoardCall {
   /// This rank's own data in the first round, from the first byte to the last, gaps included.
   std::span<const std::byte> contribution() const { return contribution_; }
   /// Bytes that this rank's contribution to a round takes on the board.
-  std::size_t size_of_round(int round) const { return rounds_ == 1 ? phases_[0].own_size : size_of_later_round(round); }
+  std::size_t size_of_round(int round) const { return rounds_ == 1 ? phases_[0].own_size : size_of_one_of_many(round); }
   /// Writes this rank's contribution to `room` and returns its bytes. `contribution` is contribution(), or a copy of
   /// it.
   std::size_t put(std::byte* room, const std::byte* contribution, int round,
@@ -129,9 +124,10 @@ class BoardCall {
   };
 
   void bind(Phase& phase, const Round& round, std::size_t capacity);
+  void reserve(int rounds);
   void bind_to_row(const algorithms::RowProgram& program, const Request& request, int rank);
   std::span<const std::byte> own_data(const Phase& phase) const;
-  std::size_t size_of_later_round(int round) const;
+  std::size_t size_of_one_of_many(int round) const;
   /// In a program by domains each phase has one piece.
   const Phase& phase_of(int round) const {
     if (round < phases_[0].pieces) return phases_[0];
@@ -171,17 +167,17 @@ class BoardCall {
   int rounds_ = 1;
   int blocks_ = 1;  // of the vector
   bool by_domains_ = false;
-  Ahead ahead_;
+  transport::Reservation reservation_;
   std::byte* scratch_ = nullptr;
   transport::BoardPart part_ = transport::BoardPart::posts_only;
   bool may_run_inline_ = false;
   bool computes_ = false;
-  bool streams_ = false;  // the result is written past the caches
+  bool streams_ = false;  // results are written past the caches
   std::size_t part_bytes_ = 0;
   std::span<const std::byte> contribution_;
   CallBuffers buffers_;
   Arithmetic arithmetic_;
-  compute::Copy copy_streaming_ = nullptr;
+  compute::Copy copy_ = nullptr;  // of results
   WindowCall window_;
   RowCall row_;
 };

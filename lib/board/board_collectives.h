@@ -88,10 +88,7 @@ class BoardCollectives final : public Pollable {
   void fetch_next_post(const BoardCall& call) noexcept;
   bool is_worth_fetching(std::size_t size, bool while_waiting) const noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
-  bool may_begin_inline(const BoardCall& call) noexcept {
-    const BoardCall::Ahead& ahead = call.ahead();
-    return board_->may_begin(ahead.size, ahead.flow, static_cast<std::uint64_t>(ahead.rounds));
-  }
+  bool may_begin_inline(const BoardCall& call) noexcept { return board_->may_begin(call.reservation()); }
   bool wait_a_little_for_room(const BoardCall& call) noexcept;
   bool may_begin(const Entry& entry) noexcept;
   bool may_add(const Entry& entry) noexcept;

@@ -12,14 +12,8 @@ using algorithms::Blocks;
 /// A result for several ranks is made in pieces, which are still in the nearest caches when they are copied.
 constexpr std::size_t piece_bytes = 64 * 1024;
 
-/// `copy`: the function to use; null: memcpy.
 void copy_bytes(compute::Copy copy, std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes == 0 || to == from) return;
-  if (copy) {
-    copy(to, from, bytes);
-  } else {
-    std::memcpy(to, from, bytes);
-  }
+  if (bytes > 0 && to != from) copy(to, from, bytes);
 }
 
 template <class Pointer>

@@ -26,8 +26,7 @@ class WindowCall {
   std::span<const int> others() const { return program_->others; }
   std::size_t size_of_round(int round) const { return round == 0 ? sizeof(WindowLocation::Offsets) : 0; }
   std::size_t put(std::byte* room, int round) const noexcept;
-  /// Does the tasks of this rank; returns how many bytes it has read from other ranks, or written to them. `copy`: null
-  /// for memcpy.
+  /// Does the tasks of this rank; returns how many bytes it has read from other ranks, or written to them.
   std::size_t take(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
                    compute::Copy copy) const noexcept;
 

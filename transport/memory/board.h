@@ -5,27 +5,17 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include "transport/frame.h"
+#include "transport/memory/board_areas.h"
 #include "transport/memory/slot_ring.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
-
-/// Rounds that may be in progress at once: a rank begins round n when all ranks have begun round n - board_depth + 1.
-/// The number is large so that a root whose broadcasts need no answer rarely has to check whether they have been read.
-inline constexpr std::uint64_t board_depth = 64;
-/// Bytes of a contribution that lie beside the flag, in its cache line. If they went on in the next line, which has the
-/// words of the call, readers would keep taking that line away from the writer (all_reduce of 64 B by two cores of a
-/// Xeon: 0.33 us, and 0.27 with the data in an area).
-inline constexpr std::size_t post_bytes = 48;
-
-/// The direction of data in a round. In an exchange this rank reads posts of others, and others read its own. Neither
-/// of two ranks can then be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
-enum class Flow : std::uint8_t { one_way, exchange };
 
 /// What a board has beside its posts. Many groups never need it.
 enum class BoardPart : std::uint8_t { posts_only, areas, slots };
@@ -33,47 +23,25 @@ enum class BoardPart : std::uint8_t { posts_only, areas, slots };
 /// Memory that all ranks of a group map. In each round a rank writes its contribution there and reads those of the
 /// others, which takes one transfer of a cache line and no acknowledgement.
 ///
-/// Contributions that are too large for a post lie in areas. The areas are a hundred times as large as the posts and
-/// are a separate mapping, made by the first call that needs it; many groups never make one.
+/// Contributions that are too large for a post lie in areas or rings (AreaLayout). These are a hundred times as large
+/// as the posts and are a separate mapping, made by the first call that needs it; many groups never make one.
 ///
 ///   round n   every rank writes its post n % depth, the flag last, and waits for the posts that it needs
-///   reuse     a post, and the area that belongs to it, may be written again once all ranks have begun a later round:
+///   reuse     a post, and what belongs to it elsewhere, may be written again once all ranks have begun a later round:
 ///             a rank that has begun round m has read all that it needs of earlier rounds
 ///
 /// Every word of posts has one writer, with two exceptions: alarms, which their owner sets and other ranks clear, and
 /// the number of sleepers. Two ranks exchange their areas each time round, when both have begun a later round. Nothing
-/// that is read is trusted: a wrong flag only keeps its reader waiting, and lengths are the reader's own.
+/// that is read is trusted: a wrong flag only keeps its reader waiting, a wrong place is another one in the same
+/// memory, and lengths are the reader's own.
 ///
 /// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
 class Board {
  public:
   /// With more ranks, each rank's part of an area would be less than a few cache lines.
   static constexpr int most_ranks = 128;
-  /// At least that many rounds in a row use different areas, however large these are.
-  static constexpr std::uint64_t least_depth = 4;
   /// Bytes that one rank can contribute to a round.
-  static std::size_t capacity(int ranks);
-  /// Bytes of a small area. Contributions of up to that size may be as many rounds ahead as posts; 0: there are no
-  /// small areas. With more than two ranks some may share a core, and the further a root runs ahead of its readers, the
-  /// less often it is switched out (8 ranks on 2 cores, broadcast of 1 KiB: 4.5 us with 4 rounds, 1.9 with 64). Two
-  /// ranks gained nothing (all_reduce of 1 KiB, each with areas of its own: 0.31 us with 16, 0.37 with 64).
-  static std::size_t small_area_bytes(int ranks);
-  /// Rounds that may be in progress at once if a contribution does not fit into a small area: the large areas of all
-  /// ranks take 4 MiB. With few ranks, each large area is large. With more than two, it is then rewritten only after
-  /// the readers' caches have evicted it; writing a line that they still hold costs a transfer from their core. Two
-  /// ranks exchange their areas each time round, so that each writes what its own caches hold.
-  static std::uint64_t large_area_depth(int ranks);
-  /// The same in an exchange of `least_exchanged` bytes or more. Two ranks have a few areas of their own for these
-  /// since a dozen of 64 KiB for each exceeds the caches near a core (2 cores of a Zen 4, all_reduce of 64 KiB: 4.94 us
-  /// with 16, 3.93 with 4). A sender that runs ahead needs more (reduce of 16 KiB: 1.82 us with 16, 2.39 with 4).
-  static std::uint64_t exchange_depth(int ranks) { return ranks == 2 ? least_depth : large_area_depth(ranks); }
-  /// Shorter ones fit anyway, and are faster with more areas (all_gather of 256 B: 0.43 us with 4, 0.39 with 16).
-  static constexpr std::size_t least_exchanged = 8 * 1024;
-  /// Rounds of that size that may be in progress at once.
-  static std::uint64_t depth_for(std::size_t size, int ranks, Flow flow) {
-    if (size <= std::max(post_bytes, small_area_bytes(ranks))) return board_depth;
-    return is_exchanged(size, flow) ? exchange_depth(ranks) : large_area_depth(ranks);
-  }
+  static std::size_t capacity(int ranks) { return AreaLayout::of(ranks).capacity; }
   /// Sums that pass from rank to rank lie in slots, which all ranks use in turn: round n uses slot n % row_slots. They
   /// take 2 MiB, so that they stay in the caches.
   static constexpr std::size_t row_slot_bytes = std::size_t{64} * 1024;
@@ -81,10 +49,9 @@ class Board {
   static constexpr std::size_t bytes_of_slots = row_slots * row_slot_bytes;
   /// Without areas.
   static std::size_t bytes_for(int ranks);
-  static std::size_t bytes_of_areas(int ranks);
   /// `memory`: bytes_for(ranks) bytes in pages of 4 KiB, zeros when the first rank attaches.
   Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
-  /// `memory`: bytes_of_areas(ranks) bytes of any content. All ranks add it before the first round in which one of them
+  /// `memory`: AreaLayout::of(ranks).bytes of any content. All ranks add it before the first round in which one of them
   /// contributes more than `post_bytes`.
   void add_areas(std::shared_ptr<std::byte> memory) noexcept;
   /// The same with bytes_of_slots bytes, before the first round in which a sum passes.
@@ -97,10 +64,13 @@ class Board {
   /// The number of the last round that this rank has begun, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
-  /// `rounds`: fewer than may be in progress at once. Two ranks name the same flow for a round, here and below; among
-  /// more ranks it makes no difference.
+  /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
-    return is_known_to_be_free(size, flow, rounds) || all_have_begun(round_ + 1 + rounds - depth(size, flow));
+    return is_known_to_be_free(size, flow, rounds) || has_become_free(size, flow, rounds);
+  }
+  bool may_begin(const Reservation& all) noexcept {
+    return (!all.one_way || may_begin(all.size, Flow::one_way, all.rounds)) &&
+           (!all.exchange || may_begin(all.size, Flow::exchange, all.rounds));
   }
   /// The same for the slot of the next round.
   bool may_use_slot() noexcept {
@@ -120,8 +90,15 @@ class Board {
   /// That of the round `ago` rounds before the one that this rank has begun last.
   const std::byte* slot_before(std::uint64_t ago) const noexcept { return slot(round_ - ago); }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
-  std::byte* room(std::size_t size, Flow flow) const noexcept {
-    return size <= post_bytes ? post(rank_, round_ + 1).contribution.data() : area(rank_, round_ + 1, size, flow);
+  std::byte* room(std::size_t size, Flow flow) noexcept {
+    Post& next = post(rank_, round_ + 1);
+    if (size <= post_bytes) return next.contribution.data();
+    std::byte* const room = next_room(size, flow);
+    if (!layout_.areas_for(size, flow)) ring_.take(size);
+    if (layout_.known_areas_for(size, flow)) return room;
+    const auto place = static_cast<std::size_t>(room - areas_.get());
+    std::memcpy(next.contribution.data(), &place, sizeof place);
+    return room;
   }
   /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, and `history` a hash of all its
   /// calls up to this one. All its calls before number `oldest_running` have ended. `before` is its previous call, or
@@ -153,9 +130,11 @@ class Board {
   /// All calls of `rank` before that number had ended when it began that round; nothing if its post has been
   /// overwritten.
   std::optional<std::uint32_t> oldest_running(int rank, std::uint64_t round) const noexcept;
-  /// `size` bytes, which is the length that the rank has written if it makes the same call.
+  /// `size` bytes, which is the length that the rank has written if it makes the same call. `flow` is this rank's, and
+  /// if there are two ranks, also the other's.
   std::span<const std::byte> contribution(int rank, std::size_t size, Flow flow) const noexcept {
-    return {size <= post_bytes ? posts_now_[rank].contribution.data() : area(rank, round_, size, flow), size};
+    const std::byte* const posted = posts_now_[rank].contribution.data();
+    return {size <= post_bytes ? posted : where(rank, posted, size, flow), size};
   }
 
   // ---- Sleeping, as transport/sleep.h says. A rank that begins a round looks for alarms afterwards
@@ -207,17 +186,12 @@ class Board {
 
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
-  static constexpr bool is_exchanged(std::size_t size, Flow flow) {
-    return flow == Flow::exchange && size >= least_exchanged;
-  }
-
-  std::uint64_t depth(std::size_t size, Flow flow) const noexcept {
-    if (size <= std::max(post_bytes, small_area_bytes_)) return board_depth;
-    return is_exchanged(size, flow) ? exchange_depth_ : large_area_depth_;
-  }
   bool is_known_to_be_free(std::size_t size, Flow flow, std::uint64_t rounds) const noexcept {
-    return all_begun_ + depth(size, flow) > round_ + rounds;
+    if (size <= post_bytes) return all_begun_ + board_depth > round_ + rounds;
+    if (const AreaSet* const areas = layout_.areas_for(size, flow)) return all_begun_ + areas->depth > round_ + rounds;
+    return all_begun_ + board_depth > round_ + rounds && ring_.has_room(size, rounds);
   }
+  bool has_become_free(std::size_t size, Flow flow, std::uint64_t rounds) noexcept;
   bool all_have_begun(std::uint64_t needed) noexcept;
   /// `rank` has begun that round, or any later one whose post lies in the same place.
   bool has_reached(int rank, std::uint64_t round) const noexcept {
@@ -231,7 +205,9 @@ class Board {
   }
   Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
-  std::byte* area(int rank, std::uint64_t round, std::size_t size, Flow flow) const noexcept;
+  std::byte* next_room(std::size_t size, Flow flow) const noexcept;
+  std::byte* area(int rank, std::uint64_t round, const AreaSet& areas) const noexcept;
+  const std::byte* where(int rank, const std::byte* posted, std::size_t size, Flow flow) const noexcept;
 
   std::shared_ptr<std::byte> memory_;
   std::shared_ptr<std::byte> areas_;  ///< null: not added yet
@@ -242,12 +218,8 @@ class Board {
   Post* posts_now_;  ///< of this rank's round
   Note* notes_;
   std::atomic<std::uint32_t>* sleepers_;  ///< number of raised alarms, on a cache line of its own
-  std::size_t small_area_bytes_ = 0;
-  std::size_t capacity_;
-  std::uint64_t large_area_depth_ = 0;  ///< 0: no round that needs an area may begin
-  std::uint64_t exchange_depth_ = 0;    ///< the same of exchanges
-  std::byte* large_ = nullptr;
-  std::byte* exchanged_ = nullptr;  ///< where the areas of exchanges begin: among two ranks behind the others
+  AreaLayout layout_;                     ///< without room, until areas are added
+  ContributionRing ring_;                 ///< this rank's; the same
   std::uint64_t round_ = 0;
   std::uint64_t late_round_ = 0;  ///< the last round whose slot is read late,
   std::uint64_t late_ = 0;        ///< namely up to that many rounds

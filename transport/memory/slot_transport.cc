@@ -64,7 +64,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, Board
     board.add_slots(std::move(memory));
   }
   if (with == BoardPart::areas && !board.has(with)) {
-    auto memory = board_memory(name_of_areas(channel), members, Board::bytes_of_areas(ranks), 0);
+    auto memory = board_memory(name_of_areas(channel), members, AreaLayout::of(ranks).bytes, 0);
     if (!memory) return nullptr;
     board.add_areas(std::move(memory));
   }

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::transport {
+
+/// Rounds that may be in progress at once: a rank begins round n when all ranks have begun round n - board_depth + 1.
+/// The number is large so that a root whose broadcasts need no answer rarely has to check whether they have been read.
+inline constexpr std::uint64_t board_depth = 64;
+/// Bytes of a contribution that lie beside the flag, in its cache line. If they went on in the next line, which has the
+/// words of the call, readers would keep taking that line away from the writer (all_reduce of 64 B by two cores of a
+/// Xeon: 0.33 us, and 0.27 with the data in an area).
+inline constexpr std::size_t post_bytes = 48;
+
+/// The direction of data in a round. In an exchange this rank reads posts of others, and others read its own. Neither
+/// of two ranks can then be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
+enum class Flow : std::uint8_t { one_way, exchange };
+
+/// Rounds that a rank will begin without asking each time whether there is room.
+struct Reservation {
+  std::uint64_t rounds = 0;
+  std::size_t size = 0;                    ///< the most that it contributes to one of them
+  bool one_way = false, exchange = false;  ///< flows of these rounds
+  void add(std::size_t contribution, Flow flow) {
+    ++rounds;
+    size = std::max(size, contribution);
+    (flow == Flow::exchange ? exchange : one_way) = true;
+  }
+};
+
+/// Areas of one size: each rank has `depth` of them, which it uses in turn, round by round.
+struct AreaSet {
+  std::uint64_t depth = 0;
+  std::size_t bytes = 0;  ///< of each area
+  std::size_t begin = 0;  ///< of the first area, in the memory of all ranks
+};
+
+/// Where ranks write contributions that are too large for a post: in areas if they exchange them, which thus stay in
+/// few cache lines; otherwise in rings, one after the other. A line of the ring has left the reader's caches when its
+/// turn comes again. By default there is room for none.
+struct AreaLayout {
+  /// Contributions of one_way rounds that lie in areas, where they stay in the nearest caches (2 ranks, broadcast of
+  /// 1 KiB: 0.28 us in areas, 0.33 in a ring; of 2 KiB 0.50 and 0.37).
+  static constexpr std::size_t most_in_area = 1024;
+
+  static AreaLayout of(int ranks);
+
+  /// The areas in which contributions of `size` bytes lie; null: they lie in rings.
+  const AreaSet* areas_for(std::size_t size, Flow flow) const noexcept {
+    if (size <= (flow == Flow::exchange ? small.bytes : most_in_area)) return &small;
+    return flow == Flow::exchange ? &large : nullptr;
+  }
+  /// The same where every rank knows it: only the writer's own flow counts, and among more than two ranks it may differ
+  /// from the reader's.
+  const AreaSet* known_areas_for(std::size_t size, Flow flow) const noexcept {
+    const AreaSet* const areas = areas_for(size, flow);
+    return changes_hands || areas == &small ? areas : nullptr;
+  }
+  /// Bytes of a ring that a contribution takes.
+  static constexpr std::size_t in_ring(std::size_t size) {
+    constexpr std::size_t line = 64;
+    return (size + line - 1) / line * line;
+  }
+  /// `rounds` rounds in a row may contribute `size` bytes each, even if nobody reads before the last.
+  bool has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept;
+  bool has_room_for(const Reservation& all) const noexcept {
+    return (!all.one_way || has_room_for(all.rounds, all.size, Flow::one_way)) &&
+           (!all.exchange || has_room_for(all.rounds, all.size, Flow::exchange));
+  }
+
+  AreaSet small, large;
+  std::size_t capacity = 0;    ///< most bytes of a contribution
+  std::size_t ring_bytes = 0;  ///< of each rank's ring
+  std::size_t rings = 0;       ///< where the rings begin
+  std::size_t bytes = 0;       ///< of all memory
+  /// Two ranks exchange their areas each time round.
+  bool changes_hands = false;
+};
+
+/// The contributions of one rank that it writes to its ring, one after the other. Positions count all bytes since the
+/// beginning.
+class ContributionRing {
+ public:
+  ContributionRing() = default;
+  ContributionRing(std::byte* memory, std::size_t bytes) : memory_(memory), bytes_(bytes), free_until_(bytes) {}
+
+  /// There is known to be room for `rounds` more contributions of up to `size` bytes.
+  bool has_room(std::size_t size, std::uint64_t rounds) const noexcept { return end(size, rounds) <= free_until_; }
+  /// The round that all ranks must have begun before there is. They have begun round `begun`, and this rank `latest`.
+  std::uint64_t round_that_makes_room(std::size_t size, std::uint64_t rounds, std::uint64_t begun,
+                                      std::uint64_t latest) const noexcept;
+  /// All ranks have begun that round, and so read all earlier ones. This rank has begun less than board_depth more.
+  void all_have_begun(std::uint64_t round) noexcept {
+    if (round > 0) free_until_ = end_of(round - 1) + bytes_;
+  }
+  /// Where the next contribution begins.
+  std::byte* next(std::size_t size) const noexcept { return memory_ + start(size) % bytes_; }
+  void take(std::size_t size) noexcept {
+    if (head_ == 0) populate();
+    head_ = start(size) + AreaLayout::in_ring(size);
+  }
+  /// All that was taken belongs to that round or an earlier one.
+  void begin(std::uint64_t round) noexcept { ends_[round % board_depth] = head_; }
+
+ private:
+  void populate() noexcept;
+  /// A contribution is in one piece, so one that would cross the end of the ring begins at its beginning.
+  std::uint64_t start(std::size_t size) const noexcept {
+    const std::uint64_t left = bytes_ - head_ % bytes_;
+    return AreaLayout::in_ring(size) <= left ? head_ : head_ + left;
+  }
+  /// Behind those contributions. Any of several may have to skip the end of the ring.
+  std::uint64_t end(std::size_t size, std::uint64_t rounds) const noexcept {
+    const std::size_t each = AreaLayout::in_ring(size);
+    return rounds == 1 ? start(size) + each : head_ + (rounds + 1) * each;
+  }
+  std::uint64_t end_of(std::uint64_t round) const noexcept { return ends_[round % board_depth]; }
+
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 1;  ///< or more: the remainder by 0 has no meaning. Without memory there is no room
+  std::uint64_t head_ = 0;
+  std::uint64_t free_until_ = 0;
+  std::array<std::uint64_t, board_depth> ends_{};  ///< of what the latest rounds have taken
+};
+
+}  // namespace tutti::transport
