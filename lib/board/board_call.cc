@@ -1,7 +1,6 @@
 #include "lib/board/board_call.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "lib/collective/call.h"
@@ -204,12 +203,7 @@ const std::byte* BoardCall::posted(const transport::Board& board, const Phase& p
 
 /// Copies to the destination of the call, past the caches if the result is large.
 void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
-  if (bytes == 0 || to == from) return;
-  if (bytes < compute::least_copied_by_lines) {
-    std::memcpy(to, from, bytes);
-  } else {
-    copy_(to, from, bytes);
-  }
+  if (bytes > 0 && to != from) copy_(to, from, bytes);
 }
 
 /// The part of the vector that a round of the board makes of that result.

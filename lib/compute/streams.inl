@@ -84,8 +84,9 @@ void copy_line(char* to, const char* from) {
 #endif
 }
 
-/// A copy of `least_copied_by_lines` bytes or more between buffers that do not overlap.
-void copy_by_lines(void* dst, const void* src, std::size_t bytes) {
+[[maybe_unused]] void copy(void* dst, const void* src, std::size_t bytes) {
+  constexpr std::size_t least_by_lines = 2048;  // memcpy copies less than that as well
+  if (bytes < least_by_lines) return copy_plain(dst, src, bytes);
   auto* const to = static_cast<char*>(dst);
   const auto* const from = static_cast<const char*>(src);
   copy_line(to, from);
@@ -94,14 +95,6 @@ void copy_by_lines(void* dst, const void* src, std::size_t bytes) {
     __asm__ volatile("" ::: "memory");  // or compilers would make a call of memcpy of this loop
   }
   copy_line(to + (bytes - line_size), from + (bytes - line_size));
-}
-
-[[maybe_unused]] void copy(void* dst, const void* src, std::size_t bytes) {
-  if (bytes < least_copied_by_lines) {
-    copy_plain(dst, src, bytes);
-  } else {
-    copy_by_lines(dst, src, bytes);
-  }
 }
 
 /// A whole line to the begin of another, without a fence.

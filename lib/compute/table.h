@@ -55,9 +55,6 @@ struct Kernels {
   Average average;
 };
 
-/// A shorter copy is as well left to memcpy.
-inline constexpr std::size_t least_copied_by_lines = 2048;
-
 struct Table {
   const char* isa;
   Copy copy;  // by plain stores. Never null, nor is the next one

@@ -45,13 +45,8 @@ class StoreChoice {
 
   /// `is_first_use`: some of `to` has not been touched before, so that page faults count for more than the copy.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use = false) noexcept {
-    if (bytes < least_by_policy) {
-      std::memcpy(to, from, bytes);
-    } else if (copy_policy_.streaming && bytes >= least_bytes) {
-      copy_long(to, from, bytes, is_first_use);
-    } else {
-      copy_policy_.plain(to, from, bytes);
-    }
+    if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes, is_first_use);
+    copy_policy_.plain(to, from, bytes);
   }
 
   /// The next copy goes to memory that has been used before, so it may be the first that is timed. Before the other way
@@ -79,7 +74,6 @@ class StoreChoice {
   static constexpr std::chrono::nanoseconds slow_per_kib{250};
 
  private:
-  static constexpr std::size_t least_by_policy = 256;  ///< a shorter copy takes no longer than a call by a pointer
   void copy_long(std::byte* to, const std::byte* from, std::size_t bytes, bool is_first_use) noexcept;
 
   CopyPolicy copy_policy_;
