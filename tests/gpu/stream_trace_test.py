@@ -175,12 +175,19 @@ class TraceOfStreams(unittest.TestCase):
             events, _, _, _ = run(mode, 3, algorithm, 1000, late=["2"])
             # Without the calls before it, in some of which a rank of a busy machine is late, too.
             last = max(e["args"]["operation"] for e in trace_test.of(events, "X", cat="stream"))
+            names = [e for e in events if e["ph"] == "M"]
             kept = [e for e in events if e["ph"] in "Xi" and e["args"].get("operation", last) == last]
             with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
                 json.dump({"traceEvents": kept}, file)
                 file.flush()
                 said = harness.tutti("trace", file.name).out
-            self.assertRegex(said, rf"(?m)^rank 2 came late: .* most in all_reduce #{last} \((\d\d+\.\d m?|\d\.\d+ )s\)")
+            late = re.search(rf"(?m)^rank 2 came late: .* most in all_reduce #{last} \((\d+\.\d+) (m?s)\)", said)
+            self.assertTrue(late, said)
+            milliseconds = float(late[1]) * (1 if late[2] == "ms" else 1000)
+            # It sleeps for 200, and longer on a busy machine. The others may also begin late.
+            begins = [Lane(kept + names, rank, last).begin / 1e6 for rank in range(3)]
+            self.assertAlmostEqual(milliseconds, begins[2] - max(begins[:2]), delta=20, msg=said)
+            self.assertGreaterEqual(milliseconds, 10)
 
     def test_a_long_call_says_what_it_leaves_out(self):
         ranks, elements = 2, 300_000
