@@ -67,7 +67,7 @@ bool Board::has_become_free(std::size_t size, Flow flow, std::uint64_t rounds) n
   if (size <= post_bytes) return all_have_begun(last + 1 - board_depth);
   if (const AreaSet* const areas = layout_.areas_for(size, flow)) return all_have_begun(last + 1 - areas->depth);
   const std::uint64_t of_post = last < board_depth ? 0 : last + 1 - board_depth;
-  // Rounds of a row begin without looking, so the ring may have forgotten what was taken in the oldest rounds.
+  // Rounds of a row begin without looking, so the ring may have forgotten the oldest ones, and asks for too little.
   return all_have_begun(std::max(of_post, ring_.round_that_makes_room(size, rounds, all_begun_, round_))) &&
          is_known_to_be_free(size, flow, rounds);
 }

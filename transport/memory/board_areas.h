@@ -64,7 +64,8 @@ struct AreaLayout {
     constexpr std::size_t line = 64;
     return (size + line - 1) / line * line;
   }
-  /// `rounds` rounds in a row may contribute `size` bytes each, even if nobody reads before the last.
+  /// Once all ranks have begun a rank's latest round, `rounds` more may contribute `size` bytes each, even if nobody
+  /// reads before the last.
   bool has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept;
   bool has_room_for(const Reservation& all) const noexcept {
     return (!all.one_way || has_room_for(all.rounds, all.size, Flow::one_way)) &&
@@ -89,7 +90,8 @@ class ContributionRing {
 
   /// There is known to be room for `rounds` more contributions of up to `size` bytes.
   bool has_room(std::size_t size, std::uint64_t rounds) const noexcept { return end(size, rounds) <= free_until_; }
-  /// The round that all ranks must have begun before there is. They have begun round `begun`, and this rank `latest`.
+  /// The round that all ranks must have begun before there is; an earlier one if `begun`, which they are known to have
+  /// begun, is no longer among the last board_depth before `latest`, this rank's.
   std::uint64_t round_that_makes_room(std::size_t size, std::uint64_t rounds, std::uint64_t begun,
                                       std::uint64_t latest) const noexcept;
   /// All ranks have begun that round, and so read all earlier ones. This rank has begun less than board_depth more.
