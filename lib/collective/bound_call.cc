@@ -1,5 +1,6 @@
 #include "lib/collective/bound_call.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -10,6 +11,10 @@ namespace tutti::detail {
 namespace {
 
 constexpr std::align_val_t alignment{64};
+
+/// Messages go on between the pieces of a longer copy (gather of 16 MiB to one of 2 ranks on a Zen 4: 960 us in one
+/// piece, 800 in pieces of 1 MiB, 640 so).
+constexpr std::size_t most_at_once = std::size_t{256} * 1024;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -156,17 +161,27 @@ compute::Copy BoundCall::copy_of(std::uint32_t step) const noexcept {
   return streams_ && ends_there ? ground_.kernels->copy_streaming : nullptr;
 }
 
-void BoundCall::copy(std::uint32_t id) noexcept {
+BoundCall::Piece BoundCall::copy_piece(std::uint32_t step, std::uint32_t piece) noexcept {
+  return copy_bytes(step, piece * most_at_once, most_at_once);
+}
+
+/// At most `most` bytes from `begin` on; contributions are made at once.
+BoundCall::Piece BoundCall::copy_bytes(std::uint32_t id, std::size_t begin, std::size_t most) noexcept {
   const algorithms::Step& step = plan().steps[id];
   const auto to = binding_.bytes(step.dst);
   const auto from = binding_.bytes(step.left);
-  if (is_contributed(step.left)) return begin_contribution(to.data(), from);
-  if (to.data() == from.data() || to.empty()) return;
-  if (const compute::Copy streaming = copy_of(id)) {
-    streaming(to.data(), from.data(), to.size());
-  } else {
-    std::memcpy(to.data(), from.data(), to.size());
+  if (is_contributed(step.left)) {
+    begin_contribution(to.data(), from);
+    return {to.size(), true};
   }
+  if (to.data() == from.data() || to.empty()) return {0, true};
+  const std::size_t bytes = std::min(to.size() - begin, most);
+  if (const compute::Copy streaming = copy_of(id)) {
+    streaming(to.data() + begin, from.data() + begin, bytes);
+  } else {
+    std::memcpy(to.data() + begin, from.data() + begin, bytes);
+  }
+  return {bytes, begin + bytes == to.size()};
 }
 
 void BoundCall::begin_contribution(std::byte* to, std::span<const std::byte> elements) noexcept {

@@ -72,7 +72,13 @@ class BoundCall {
   std::span<std::byte> destination(const algorithms::Step& step) const { return binding_.bytes(step.dst); }
   /// Bytes of the step's message, or of its result.
   std::size_t bytes_moved(const algorithms::Step& step) const;
-  void copy(std::uint32_t step) noexcept;
+  void copy(std::uint32_t step) noexcept { copy_bytes(step, 0, ~std::size_t{0}); }
+  struct Piece {
+    std::size_t bytes;
+    bool is_last;
+  };
+  /// Does that piece of a copy step. Most steps have one.
+  Piece copy_piece(std::uint32_t step, std::uint32_t piece) noexcept;
   void reduce(const algorithms::Step& step) noexcept;
   /// Combines the bytes from `offset` on of the message that a recv_reduce step receives.
   void reduce_piece(const algorithms::Step& step, std::size_t offset, std::span<const std::byte> piece) noexcept;
@@ -91,6 +97,7 @@ class BoundCall {
   bool is_contributed(const algorithms::Blocks& blocks) const {
     return blocks.buffer == algorithms::Buffer::input && arithmetic_.averages();
   }
+  Piece copy_bytes(std::uint32_t step, std::size_t begin, std::size_t most) noexcept;
   void begin_contribution(std::byte* to, std::span<const std::byte> elements) noexcept;
 
   BoardCall::Ground ground_;

@@ -133,12 +133,12 @@ void Operation::issued(std::uint32_t step) noexcept {
   }
 }
 
-void run_step(Operation& operation, std::uint32_t step) noexcept { operation.run(step); }
+void run_step(Operation& operation, std::uint32_t step, std::uint32_t piece) noexcept { operation.run(step, piece); }
 
-void Operation::run(std::uint32_t id) noexcept {
+void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
   if (trace_.is_wanted()) [[unlikely]]
     trace_.step_begins(id);
-  if (injector_ && !is_allowed(id)) [[unlikely]]
+  if (injector_ && piece == 0 && !is_allowed(id)) [[unlikely]]
     return;
   const Step& step = plan().steps[id];
   switch (step.verb) {
@@ -163,9 +163,12 @@ void Operation::run(std::uint32_t id) noexcept {
       if (received) complete(id);
       return;
     }
-    case Verb::copy:
-      bound_.copy(id);
-      return complete(id);
+    case Verb::copy: {
+      const BoundCall::Piece copied = bound_.copy_piece(id, piece);
+      if (copied.is_last) return complete(id);
+      trace_.piece_copied(id, copied.bytes);
+      return engine_->goes_on(*this, id, piece + 1);
+    }
     case Verb::reduce:
       bound_.reduce(step);
       return complete(id);

@@ -1,5 +1,7 @@
 #include "lib/collective/operation_trace.h"
 
+#include <utility>
+
 #include "lib/collective/operation.h"
 #include "lib/group/group.h"
 
@@ -48,13 +50,23 @@ void OperationTrace::step_ends(std::uint32_t id) noexcept {
   const Kind kind = sends ? Kind::send : receives ? Kind::receive : step.verb == Verb::copy ? Kind::copy : Kind::reduce;
   trace::Record record = record_of(kind, times.begin, trace::ticks_after());
   record.middle = times.middle;
-  record.bytes = bytes;
+  record.bytes = bytes - std::exchange(times.copied, 0);
   record.count = times.number;
   record.step = id;
   record.peer = sends || receives ? operation_.group().global_rank(step.peer) : -1;
   if (times.at_once) record.flags |= Flags::at_once;
   if (step.verb == Verb::recv_reduce) record.flags |= Flags::reduces;
   recorder_->add(record);
+}
+
+void OperationTrace::piece_copied(std::uint32_t step, std::size_t bytes) noexcept {
+  if (!recorder_) return;
+  trace::Record record = record_of(Kind::copy, times_[step].begin, trace::ticks_after());
+  record.step = step;
+  record.bytes = bytes;
+  record.peer = -1;
+  recorder_->add(record);
+  times_[step].copied += bytes;
 }
 
 void OperationTrace::piece_reduced(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept {

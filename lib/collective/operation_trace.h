@@ -36,6 +36,9 @@ class OperationTrace {
   /// The step's message has arrived. It has number `number` on its link.
   void message_received(std::uint32_t step, std::uint64_t number) noexcept { times_[step].number = number; }
   void step_ends(std::uint32_t step) noexcept;
+  /// A piece of the step's bytes has been copied since step_begins(), which is called for each. Without a trace it does
+  /// nothing.
+  void piece_copied(std::uint32_t step, std::size_t bytes) noexcept;
   /// A piece of the step's message has been combined.
   void piece_reduced(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept;
 
@@ -45,6 +48,7 @@ class OperationTrace {
     std::int64_t begin = 0;
     std::int64_t middle = 0;
     std::uint64_t number = 0;  // of the message
+    std::size_t copied = 0;    // bytes of pieces that were recorded
     bool at_once = false;
     bool done = false;
   };

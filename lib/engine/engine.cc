@@ -180,10 +180,11 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
 }
 
 bool Engine::progress() noexcept {
-  bool moved = !ready_.empty();
+  bool moved = !ready_.empty() || !going_on_.empty();
   for (const auto& transport : transports_) moved |= transport->progress();
   for (std::size_t i = 0; i < polled_.size(); ++i) moved |= polled_[i]->progress();  // may add more
   std::erase_if(polled_, [](const Pollable* pollable) { return pollable->idle(); });
+  for (std::size_t steps = going_on_.size(); steps > 0; --steps) ready_.push(going_on_.pop());
   run_ready();
   clean_up_failures();
   return moved;
@@ -192,7 +193,7 @@ bool Engine::progress() noexcept {
 void Engine::run_ready() noexcept {
   while (!ready_.empty()) {
     const ReadyStep next = ready_.pop();
-    if (next.operation) run_step(*next.operation, next.step);
+    if (next.operation) run_step(*next.operation, next.step, next.piece);
   }
 }
 
@@ -291,8 +292,9 @@ void Engine::finished(Pending& pending, const Error* error) noexcept {
 }
 
 void Engine::forget(Operation& operation) {
-  for (std::size_t i = 0; i < ready_.size(); ++i)
-    if (ready_[i].operation == &operation) ready_[i].operation = nullptr;
+  for (Fifo<ReadyStep>* const steps : {&ready_, &going_on_})
+    for (std::size_t i = 0; i < steps->size(); ++i)
+      if ((*steps)[i].operation == &operation) (*steps)[i].operation = nullptr;
 }
 
 void Engine::forget(Failable& failed) {

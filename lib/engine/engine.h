@@ -104,7 +104,11 @@ class Engine final {
   void abort_channel(transport::Channel channel, const Error& reason) noexcept;
   /// `failed.fail_now()` will run once no transport is on the stack.
   void fail_soon(Failable& failed) { failing_.push(&failed); }
-  void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step}); }
+  void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step, 0}); }
+  /// Does that piece of the step in the next pass, so that transports get their turn before.
+  void goes_on(Operation& operation, std::uint32_t step, std::uint32_t piece) {
+    going_on_.push({&operation, step, piece});
+  }
   /// The processes of these global ranks have ended.
   void departed(std::span<const int> ranks) noexcept {
     for (Pending* const pending : deadlines_.all()) pending->departed(ranks);
@@ -128,6 +132,7 @@ class Engine final {
   struct ReadyStep {
     Operation* operation;
     std::uint32_t step;
+    std::uint32_t piece;
   };
 
   static constexpr int passes_per_look = 64;  // how often an idle driver looks at the clock and at quiet descriptors
@@ -169,6 +174,7 @@ class Engine final {
   std::vector<Pollable*> polled_;
   Deadlines deadlines_;  // of all running operations
   Fifo<ReadyStep> ready_;
+  Fifo<ReadyStep> going_on_;  // ready in the next pass
   Fifo<Failable*> failing_;
   trace::Recorder* recorder_ = nullptr;  // null: no trace is recorded
   std::int64_t looked_ = 0;              // for a trace: when the links were last looked at

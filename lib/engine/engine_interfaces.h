@@ -26,9 +26,9 @@ class ChannelUser {
 
 class Operation;
 
-/// Does a step of an operation that waits for nothing any more. Every step of every plan goes through here, so it is a
-/// plain function, which the collectives define.
-void run_step(Operation& operation, std::uint32_t step) noexcept;
+/// Does a step of an operation that waits for nothing any more, or, from 1 on, a later piece of one that goes on. Every
+/// step of every plan goes through here, so it is a plain function, which the collectives define.
+void run_step(Operation& operation, std::uint32_t step, std::uint32_t piece) noexcept;
 
 /// Fails while a transport is on the stack, and must clean up once none is.
 class Failable {

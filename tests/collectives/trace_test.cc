@@ -3,12 +3,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/support/allocations.h"
+#include "tests/support/noise.h"
 #include "tests/support/sample.h"
 #include "tests/support/scratch.h"
 #include "tests/support/trace_file.h"
@@ -215,6 +220,45 @@ TEST_CASE("calls in allocated memory are in the trace, in two rounds") {
   CHECK(trace_trouble(events) == "");
   CHECK(count(events, "collective", "all_reduce") == 20 * ranks);
   CHECK(count(events, "ph", "s") >= 20 * 2 * ranks * (ranks - 1));
+}
+
+TEST_CASE("a long copy of a rank's own part goes on between the messages of others") {
+  constexpr std::size_t most = 256 * 1024;
+  std::atomic<int> senders = 0;
+  for (const std::size_t bytes : {most - 4, most, most + 4, 9 * most / 2}) {
+    CAPTURE(bytes);
+    senders = 0;
+    const auto events = trace_of({.ranks = ranks, .kind = Kind::inproc, .boards = false}, [&](Communicator& comm) {
+      const std::vector<float> own = noise(bytes / sizeof(float), comm.rank());
+      std::vector<float> all(comm.rank() == 0 ? ranks * own.size() : 0);
+      const CallOptions options{.algorithm = "direct"};
+      if (comm.rank() > 0) {
+        Work sent = comm.async().gather(own, all, 0, options);
+        senders.fetch_add(1);
+        senders.notify_all();
+        sent.wait();
+        return;
+      }
+      for (int come = senders; come < ranks - 1; come = senders) senders.wait(come);
+      comm.gather(own, all, 0, options);
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(std::ranges::equal(noise(own.size(), rank),
+                                 std::span{all}.subspan(own.size() * static_cast<std::size_t>(rank), own.size())));
+    });
+    CHECK(trace_trouble(events) == "");
+    long long copied = 0, last = 0, first_message = std::numeric_limits<long long>::max();
+    for (const TraceEvent& event : events) {
+      if (event.number("pid") == 0 && event.text("cat") == "copy") {
+        CHECK(event.number("bytes") <= static_cast<long long>(most));
+        copied += event.number("bytes");
+        last = std::max(last, event.time("ts"));
+      }
+      if (event.number("pid") == 0 && event.text("name") == "receive")
+        first_message = std::min(first_message, event.time("ts") + event.number("waited_ns"));
+    }
+    CHECK(copied == static_cast<long long>(bytes));
+    CHECK((first_message < last) == (bytes > most));  // it came before the last piece
+  }
 }
 
 TEST_CASE("a call that fails says what it waited for") {

@@ -89,6 +89,28 @@ TEST_CASE("a communicator destroyed with work pending fails that work at once, h
   }
 }
 
+TEST_CASE("a rank's own long copy ends with its call") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      Communicator part = comm.split(0);
+      if (comm.rank() == 0) {
+        const std::vector<int> own(2'000'000, 1);
+        std::vector<int> all(2 * own.size());
+        Work pending = part.async().gather(own, all, 0);
+        { const Communicator gone = std::move(part); }
+        REQUIRE(pending.error() != nullptr);
+        CHECK(pending.error()->code() == ErrorCode::aborted);
+        const std::vector<int> before = all;
+        comm.barrier();
+        CHECK(all == before);
+      } else {
+        comm.barrier();
+      }
+      comm.barrier();
+    });
+  }
+}
+
 TEST_CASE("destroying a communicator with all work done is clean, again and again") {
   for (const Kind kind : all_kinds) {
     run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
