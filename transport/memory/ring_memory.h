@@ -13,12 +13,14 @@ namespace tutti::transport {
 
 /// Slots of a ring: messages that can be in flight before the sender waits for the receiver.
 inline constexpr std::size_t slot_count = 8;
-/// Most payload of one slot between two ranks. A longer message continues in the following slots.
+/// Most payload of one slot. A longer message continues in the following slots.
 inline constexpr std::size_t slot_bytes = 64 * 1024;
 /// Areas for such payloads that a ring brings along; see Areas.
 inline constexpr std::size_t most_areas = 16;
-/// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer.
-constexpr std::size_t areas_among(std::size_t ranks) { return ranks <= 2 ? most_areas : slot_count; }
+/// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer. Four
+/// ranks on two cores would often wait for each other's cores if theirs held less (scatter of 16 MiB: 1.10 ms, and 1.60
+/// with as much as among more ranks; of 1 MiB: 43 us, and 64).
+constexpr std::size_t areas_among(std::size_t ranks) { return ranks <= 4 ? most_areas : slot_count; }
 /// Bytes of each area of such a ring: with many rings, these and their caches would be too large.
 constexpr std::size_t area_bytes(std::size_t areas) { return areas < most_areas ? slot_bytes / 2 : slot_bytes; }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
