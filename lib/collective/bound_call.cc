@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::align_val_t alignment{64};
 
-/// Messages go on between the pieces of a longer copy (gather of 16 MiB to one of 2 ranks on a Zen 4: 960 us in one
-/// piece, 800 in pieces of 1 MiB, 640 so).
+/// Messages go on between the pieces of a longer copy, in a call that has any (gather of 16 MiB to one of 2 ranks on a
+/// Zen 4: 960 us in one piece, 800 in pieces of 1 MiB, 640 so).
 constexpr std::size_t most_at_once = std::size_t{256} * 1024;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -162,7 +162,7 @@ compute::Copy BoundCall::copy_of(std::uint32_t step) const noexcept {
 }
 
 BoundCall::Piece BoundCall::copy_piece(std::uint32_t step, std::uint32_t piece) noexcept {
-  return copy_bytes(step, piece * most_at_once, most_at_once);
+  return copy_bytes(step, piece * most_at_once, plan().lanes.empty() ? ~std::size_t{0} : most_at_once);
 }
 
 /// At most `most` bytes from `begin` on; contributions are made at once.

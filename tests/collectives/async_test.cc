@@ -29,6 +29,16 @@ TEST_CASE("several operations are in flight at once and end in any order of wait
   }
 }
 
+TEST_CASE("a call of one rank alone is over when it returns, however long") {
+  run_ranks({.ranks = 1, .kind = Kind::shm}, [](Communicator& comm) {
+    const std::vector<int> in(300'000, 7);
+    std::vector<int> out(in.size());
+    const Work copied = comm.async().all_gather(in, out);
+    CHECK(copied.done());
+    CHECK(out == in);
+  });
+}
+
 TEST_CASE("different collectives overlap on the same links") {
   run_ranks({.ranks = 5, .kind = Kind::shm}, [](Communicator& comm) {
     const int n = comm.size();
