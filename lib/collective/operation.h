@@ -106,7 +106,7 @@ class Operation final : public Pending {
   void departed(std::span<const int> ranks) noexcept override;
   void abort(std::string_view reason) noexcept override;
 
-  /// Does a step that waits for nothing any more, or hands it to its link.
+  /// Does a step that waits for nothing any more, or hands it to its link. `piece`: as in run_step().
   void run(std::uint32_t step, std::uint32_t piece) noexcept;
   /// The operation gets its turn on lane `lane` of its plan.
   void lane_granted(std::uint32_t lane) noexcept;

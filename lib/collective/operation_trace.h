@@ -10,8 +10,8 @@ namespace tutti::detail {
 
 class Operation;
 
-/// Records one operation for the trace: when it began and ended, and when each of its steps did. Not called if no trace
-/// is recorded.
+/// Records one operation for the trace: when it began and ended, and when each of its steps did. If no trace is
+/// recorded, only piece_copied() may be called.
 class OperationTrace {
  public:
   explicit OperationTrace(const Operation& operation) : operation_(operation) {}
@@ -36,8 +36,7 @@ class OperationTrace {
   /// The step's message has arrived. It has number `number` on its link.
   void message_received(std::uint32_t step, std::uint64_t number) noexcept { times_[step].number = number; }
   void step_ends(std::uint32_t step) noexcept;
-  /// A piece of the step's bytes has been copied since step_begins(), which is called for each. Without a trace it does
-  /// nothing.
+  /// A piece of the step's bytes has been copied since step_begins(), which is called for each.
   void piece_copied(std::uint32_t step, std::size_t bytes) noexcept;
   /// A piece of the step's message has been combined.
   void piece_reduced(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept;

@@ -26,8 +26,8 @@ class ChannelUser {
 
 class Operation;
 
-/// Does a step of an operation that waits for nothing any more, or, from 1 on, a later piece of one that goes on. Every
-/// step of every plan goes through here, so it is a plain function, which the collectives define.
+/// Does a step of an operation that waits for nothing any more. `piece`: 0, or which later piece of a step that goes
+/// on. Every step of every plan goes through here, so it is a plain function, which the collectives define.
 void run_step(Operation& operation, std::uint32_t step, std::uint32_t piece) noexcept;
 
 /// Fails while a transport is on the stack, and must clean up once none is.
