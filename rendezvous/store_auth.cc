@@ -22,9 +22,15 @@ StoreAuth::Step StoreAuth::advance(net::SocketView socket) noexcept {
     if (got.failed() || was_plain_) return Step::refused;
     begun_ = true;
   }
-  const int error = tutti::advance(handshake_, socket);
+  int error = 0;
+  if (handshake_.state() == Handshake::State::proved) {
+    error = TlsProxies::is_ready(socket.get());
+    if (error == 0) handshake_.encrypted();
+  }
+  if (error == 0) error = tutti::advance(handshake_, socket);
   if (error == EAGAIN) return handshake_.outgoing().empty() ? Step::wait_to_read : Step::wait_to_write;
-  return error == 0 && handshake_.state() == Handshake::State::done ? Step::admitted : Step::refused;
+  if (error != 0 || handshake_.state() == Handshake::State::refused) return Step::refused;
+  return handshake_.state() == Handshake::State::proved ? Step::encrypt : Step::admitted;
 }
 
 namespace {
@@ -38,9 +44,16 @@ Proof outcome(Transfer transfer) {
 Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies) {
   Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store, .encrypted = tls_proxies != nullptr});
   std::string_view prefix{reinterpret_cast<const char*>(&op_authenticate), 1};
-  while (handshake.state() == Handshake::State::under_way) {
+  while (handshake.state() != Handshake::State::done) {
+    if (handshake.state() == Handshake::State::refused) return Proof::refused;
     Transfer transfer = Transfer::done;
-    if (const auto bytes = handshake.outgoing(); !bytes.empty()) {
+    if (handshake.state() == Handshake::State::proved) {
+      socket = tls_proxies->encrypt(std::move(socket), handshake);
+      if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
+      char ready{};
+      transfer = receiver.recv_all({&ready, 1}, deadline);
+      handshake.encrypted();
+    } else if (const auto bytes = handshake.outgoing(); !bytes.empty()) {
       std::string message{prefix};
       message.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
       prefix = {};
@@ -53,12 +66,7 @@ Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline 
     }
     if (transfer != Transfer::done) return outcome(transfer);
   }
-  if (handshake.state() != Handshake::State::done) return Proof::refused;
-  if (tls_proxies == nullptr) return Proof::done;
-  socket = tls_proxies->encrypt(std::move(socket), handshake);
-  if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
-  char ready{};
-  return outcome(receiver.recv_all({&ready, 1}, deadline));
+  return Proof::done;
 }
 
 }  // namespace tutti::rendezvous

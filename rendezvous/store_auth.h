@@ -15,12 +15,13 @@ Secret store_key(const Secret& secret);
 /// The server's side of the challenge that comes before the first request (tcp_protocol.h).
 class StoreAuth {
  public:
-  enum class Step : std::uint8_t { wait_to_read, wait_to_write, admitted, refused };
+  enum class Step : std::uint8_t { wait_to_read, wait_to_write, encrypt, admitted, refused };
 
   /// `key` must outlive this object.
   StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
-  /// Moves what can be moved without blocking. Reads no byte beyond the proof.
+  /// Moves what can be moved without blocking. Reads no byte beyond the proof. After `encrypt` it goes on over the end
+  /// that TlsProxies has given in exchange for `socket`.
   Step advance(net::SocketView socket) noexcept;
   /// The client did not even try: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }

@@ -86,17 +86,8 @@ class StoreConnection final : public Connection,
       self->reading_ = false;
       if (self->closed_) return;
       if (failed) return self->close();
-      self->guarded([&] { self->read_or_greet(); });
+      self->guarded([&] { self->auth_ ? self->greet() : self->read(); });
     });
-  }
-
-  void read_or_greet() {
-    if (auth_) return greet();
-    if (!securing_) return read();
-    const int error = TlsProxies::is_ready(socket_.native_handle());
-    if (error != 0 && error != EAGAIN) return close();
-    securing_ = error == EAGAIN;
-    read_later();
   }
 
   /// Failures of one client (such as lack of memory) must not reach the others.
@@ -116,8 +107,9 @@ class StoreConnection final : public Connection,
         return read_later();
       case StoreAuth::Step::wait_to_write:
         return write_later();
+      case StoreAuth::Step::encrypt:
+        return encrypt(*host_.tls_proxies());
       case StoreAuth::Step::admitted:
-        if (host_.tls_proxies() != nullptr) secure(*host_.tls_proxies());
         auth_.reset();
         return read_later();
       case StoreAuth::Step::refused:
@@ -126,12 +118,12 @@ class StoreConnection final : public Connection,
     }
   }
 
-  void secure(TlsProxies& tls_proxies) {
+  void encrypt(TlsProxies& tls_proxies) {
     Descriptor end = tls_proxies.encrypt(Descriptor{socket_.release()}, auth_->handshake());
     if (!end) return close();
     socket_.assign(end.get());
     end.release();
-    securing_ = true;
+    read_later();
   }
 
   void read() {
@@ -212,7 +204,6 @@ class StoreConnection final : public Connection,
   const ServerLimits& limits_;
   stream_descriptor socket_;
   std::optional<StoreAuth> auth_;  // until the client has proved itself
-  bool securing_ = false;          // until the connection is encrypted
   RequestParser parser_;
   std::string answer_;  // not sent yet, from sent_ on
   std::size_t sent_ = 0;

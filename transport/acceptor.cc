@@ -1,6 +1,6 @@
 // The acceptor: one thread, one Asio loop, one handshake per candidate.
 //
-//   listening --accept--> candidate --hello--> answered --proof--> (encrypted -->) handler, with the socket
+//   listening --accept--> candidate --hello--> answered --proof--> (encrypted -->) accepted: handler, with the socket
 //                             |                    |
 //                             +---- time is up, wrong, gone, place wanted ----> dropped
 //
@@ -65,10 +65,10 @@ struct Candidate {
   bool gone() const { return !waiter.is_open(); }
   bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
 
-  /// Continues the handshake, and then waits until the connection is encrypted.
+  /// Continues the handshake, encrypting the connection where it says so.
   int advance() {
-    if (int error = encrypted ? 0 : tutti::advance(handshake, socket); error != 0) return error;
-    if (tls_proxies == nullptr || handshake.state() != Handshake::State::done) return 0;
+    if (const int error = tutti::advance(handshake, socket); error != 0) return error;
+    if (handshake.state() != Handshake::State::proved) return 0;
     if (!std::exchange(encrypted, true)) {
       waiter.part();
       socket = tls_proxies->encrypt(std::move(socket), handshake);
@@ -76,7 +76,9 @@ struct Candidate {
       waiter.assign(socket.get());
       waiting = false;  // the wait for the previous socket has ended
     }
-    return TlsProxies::is_ready(socket.get());
+    if (const int error = TlsProxies::is_ready(socket.get()); error != 0) return error;
+    handshake.encrypted();
+    return tutti::advance(handshake, socket);
   }
 
   net::Socket socket;

@@ -53,13 +53,19 @@ int Connector::advance() noexcept {
   }
   if (stage_ == Stage::greeting) {
     if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
-    if (handshake_->state() != Handshake::State::done) return another_secret;
-    if (!tls_proxies_) return 0;
-    socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
-    if (!socket_) return refusal_ = errno;
-    stage_ = Stage::encrypting;
+    if (handshake_->state() == Handshake::State::proved) {
+      socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
+      if (!socket_) return refusal_ = errno;
+      stage_ = Stage::encrypting;
+    }
   }
-  return TlsProxies::is_ready(socket_.get());
+  if (stage_ == Stage::encrypting) {
+    if (const int error = TlsProxies::is_ready(socket_.get()); error != 0) return error;
+    handshake_->encrypted();
+    stage_ = Stage::greeting;
+    if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
+  }
+  return handshake_->state() == Handshake::State::done ? 0 : another_secret;
 }
 
 short Connector::events() const noexcept {

@@ -17,8 +17,9 @@ namespace tutti::transport {
 /// events(), until it returns something else than EAGAIN.
 class Connector {
  public:
-  /// Connects, and ends when both sides have given their proofs. `key` must outlive this object. With `tls_proxies` the
-  /// connection is encrypted, as it must be on the other side, too; `hello` need not say so.
+  /// Connects, and ends when both sides have given their proofs and the other one has accepted. `key` must outlive this
+  /// object. With `tls_proxies` the connection is encrypted, as it must be on the other side, too; `hello` need not say
+  /// so.
   Connector(const net::Address& address, const Secret& key, Hello hello, std::shared_ptr<TlsProxies> tls_proxies,
             const Path& path = {});
   /// Ends when it is known whether a process listens there.

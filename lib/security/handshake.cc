@@ -74,7 +74,18 @@ void Handshake::refuse() {
 
 void Handshake::sent(std::size_t bytes) {
   sent_ += bytes;
-  if (!initiator_ && trusts_peer_ && sent_ == outgoing_size_) state_ = State::done;
+  if (!trusts_peer_ || sent_ < outgoing_size_) return;
+  if (!initiator_) {
+    state_ = State::done;
+  } else if (hello_.encrypted && !encrypted_) {
+    state_ = State::proved;
+  }
+}
+
+void Handshake::encrypted() {
+  encrypted_ = true;
+  state_ = State::under_way;
+  if (!initiator_) say(accept_byte);
 }
 
 void Handshake::received(std::size_t bytes) {
@@ -122,6 +133,7 @@ void Handshake::hear_answer() {
   std::copy_n(incoming_.begin(), digest_size, transcript_.begin() + hello_size);
   const Digest expected = proof_of(acceptor_label, key_, transcript_);
   if (!equal_in_constant_time(expected, std::span(incoming_).subspan(digest_size))) return refuse();
+  trusts_peer_ = true;
   say(proof_of(initiator_label, key_, transcript_));
   await(accept_size);
 }
@@ -131,7 +143,11 @@ void Handshake::hear_proof() {
   if (!equal_in_constant_time(expected, std::span(incoming_).first(proof_size))) return refuse();
   trusts_peer_ = true;
   await(0);
-  say(accept_byte);
+  if (hello_.encrypted) {
+    state_ = State::proved;
+  } else {
+    say(accept_byte);
+  }
 }
 
 }  // namespace tutti

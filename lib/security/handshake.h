@@ -66,18 +66,19 @@ struct Hello {
 ///     | ---- hello: who, what for, fresh nonce -----------> |  60 bytes
 ///     | <--- fresh nonce, HMAC(key, "acceptor", all) ------ |  64 bytes
 ///     | ---- HMAC(key, "initiator", all) -----------------> |  32 bytes
-///     | <--- accept --------------------------------------- |  1 byte
+///     | <--- accept --------------------------------------- |  1 byte; if the hello asks for encryption, encrypted
 ///
 /// "All" is the hello and the acceptor's nonce, so that no message fits into another connection, another pair of ranks,
 /// another purpose or the other direction. The accept byte says that the acceptor has kept the connection although
 /// places may be scarce, so nothing that is sent after it can be lost in the handshake. docs/wire.md is the
 /// specification.
 ///
-/// It moves no bytes itself: its user sends outgoing() and fills incoming() until the state is no longer `under_way`.
-/// It allocates nothing and never throws; a failure on this side is a refusal, too.
+/// It moves no bytes itself: its user sends outgoing() and fills incoming() while the state is `under_way`. In the
+/// state `proved` its user encrypts the connection, calls encrypted(), and goes on over the encrypted stream. It
+/// allocates nothing and never throws; a failure on this side is a refusal, too.
 class Handshake {
  public:
-  enum class State : std::uint8_t { under_way, done, refused };
+  enum class State : std::uint8_t { under_way, proved, done, refused };
 
   static constexpr std::size_t hello_size = 60;
   static constexpr std::size_t answer_size = 64;
@@ -92,8 +93,10 @@ class Handshake {
 
   State state() const { return state_; }
   bool is_initiator() const { return initiator_; }
-  /// After `done`: a key that only these two processes have, and only for this connection.
+  /// From `proved` on: a key that only these two processes have, and only for this connection.
   Digest encryption_key() const noexcept;
+  /// After `proved`: the connection is encrypted now.
+  void encrypted();
   /// For an acceptor that has received the hello; it is proved only after `done`.
   const Hello& hello() const { return hello_; }
 
@@ -120,6 +123,7 @@ class Handshake {
   std::int32_t rank_ = 0;
   bool initiator_;
   bool trusts_peer_ = false;
+  bool encrypted_ = false;
   State state_ = State::under_way;
   std::size_t sent_ = 0;
   std::size_t outgoing_size_ = 0;

@@ -12,7 +12,9 @@ using State = Handshake::State;
 namespace {
 
 const Secret key = Secret::from_text("the secret of this job", "test");
-const Hello hello{.from = 1, .to = 0, .channel = 7, .purpose = Purpose::link};
+Hello hello(bool encrypted) {
+  return {.from = 1, .to = 0, .channel = 7, .purpose = Purpose::link, .encrypted = encrypted};
+}
 
 /// Lets `side` hear the text in pieces of the sizes that the input says; returns how much of it was wanted.
 std::size_t tell(Handshake& side, std::string_view text, Input& input) {
@@ -43,13 +45,13 @@ void talk_alone(Handshake side, Input& input) {
     said_by(side);
     tell(side, input.take(input.number()), input);
   }
-  require(side.state() != State::done);
+  require(side.state() == State::under_way || side.state() == State::refused);
 }
 
 /// Two that know the key talk, and somebody changes what they say.
-void talk_changed(Input& input) {
-  Handshake first = Handshake::initiate(key, hello);
-  Handshake second = Handshake::accept(key, Purpose::link, 0);
+void talk_changed(bool encrypted, Input& input) {
+  Handshake first = Handshake::initiate(key, hello(encrypted));
+  Handshake second = Handshake::accept(key, Purpose::link, 0, encrypted);
   bool changed = false;
   for (int turn = 0; turn < 4; ++turn) {
     Handshake& from = turn % 2 == 0 ? first : second;
@@ -60,6 +62,8 @@ void talk_changed(Input& input) {
       for (char& byte : text) byte = static_cast<char>(byte ^ input.number());
     changed = changed || text != said;
     tell(to, text, input);
+    for (Handshake* side : {&first, &second})
+      if (side->state() == State::proved) side->encrypted();
   }
   if (changed) require(first.state() != State::done);
   if (!changed) require(first.state() == State::done && second.state() == State::done);
@@ -70,8 +74,9 @@ void talk_changed(Input& input) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input{data, size};
   const int kind = input.number() % 3;
-  if (kind == 0) talk_alone(Handshake::accept(key, Purpose::link, 0), input);
-  if (kind == 1) talk_alone(Handshake::initiate(key, hello), input);
-  if (kind == 2) talk_changed(input);
+  const bool encrypted = input.number() % 2 == 0;
+  if (kind == 0) talk_alone(Handshake::accept(key, Purpose::link, 0, encrypted), input);
+  if (kind == 1) talk_alone(Handshake::initiate(key, hello(encrypted)), input);
+  if (kind == 2) talk_changed(encrypted, input);
   return 0;
 }

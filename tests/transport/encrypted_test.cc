@@ -7,11 +7,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <future>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 
+#include "lib/security/handshake_io.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/acceptor.h"
 #include "transport/connector.h"
@@ -123,6 +125,50 @@ TEST_CASE_TEMPLATE("signs of life are encrypted, too, where their acceptor is", 
   CHECK(net::read_some(guest, {&room, 1}).bytes == text.size());
   CHECK(arrived == text);
   CHECK(relay.stop().find(phrase) == std::string::npos);
+}
+
+// Else a rank could believe that it is known to another one that leaves at that moment, and take its end for a crash.
+TEST_CASE("an initiator is accepted when its connection has been handed over, even if the acceptor closes meanwhile") {
+  for (const bool closes : {false, true}) {
+    CAPTURE(closes);
+    std::promise<void> release;
+    std::promise<void> first_is_here;
+    std::atomic<int> handed_over{0};
+    net::Socket kept;
+    Acceptor acceptor(OverTcp::anywhere(), {key, 1, tls_proxies(true)});
+    acceptor.serve(Purpose::failure_detector,
+                   [&, released = release.get_future().share()](const Hello&, net::Socket s) {
+                     if (handed_over++ > 0) return static_cast<void>(kept = std::move(s));
+                     first_is_here.set_value();
+                     released.wait_for(30s);  // the acceptor's thread stays here
+                   });
+    const Hello hello{.to = 1, .purpose = Purpose::failure_detector, .encrypted = true};
+    const auto ours = tls_proxies(true);
+
+    Handshake handshake = Handshake::initiate(key, hello);
+    int error = 0;
+    net::Socket line = connect_to(*net::parse_address(acceptor.address()), {}, error);
+    REQUIRE(net::wait_until_ready(line, POLLOUT, Clock::now() + 30s));
+    const auto advance_until_it_ends = [&] {
+      while ((error = advance(handshake, line)) == EAGAIN)
+        if (!net::wait_until_ready(line, handshake.outgoing().empty() ? POLLIN : POLLOUT, Clock::now() + 30s)) return;
+    };
+    advance_until_it_ends();
+    REQUIRE(handshake.state() == Handshake::State::proved);
+    const net::Socket first = connect_authenticated(acceptor.address(), key, hello, Clock::now() + 30s, ours);
+    REQUIRE(first_is_here.get_future().wait_for(30s) == std::future_status::ready);
+
+    line = ours->encrypt(std::move(line), handshake);
+    REQUIRE(net::wait_until_ready(line, POLLIN, Clock::now() + 30s));
+    REQUIRE(TlsProxies::is_ready(line.get()) == 0);
+    handshake.encrypted();
+    release.set_value();
+    if (closes) acceptor.close();  // usually before its thread has woken up
+    advance_until_it_ends();
+    CHECK((handshake.state() == Handshake::State::done) == (handed_over == 2));
+    CHECK((closes || handed_over == 2));
+    CHECK(error != EAGAIN);
+  }
 }
 
 TEST_CASE("a rank that encrypts and one that does not have nothing to say to each other") {

@@ -72,6 +72,8 @@ Record talk(Handshake first, Handshake second, Change change) {
       change(record.messages.size(), message);
       record.messages.push_back(message);
       tell(*to, message);
+      for (Handshake* side : {&first, &second})
+        if (side->state() == State::proved) side->encrypted();
     }
   record.initiator = first.state();
   record.acceptor = second.state();
@@ -123,6 +125,28 @@ TEST_CASE("a rank that wants encryption is let in only where that is done, and t
       CHECK((record.acceptor == State::done) == (mine == theirs));
       CHECK((record.initiator == State::done) == (mine == theirs));
     }
+}
+
+TEST_CASE("where the connection is encrypted, the accept byte comes after that, and says as much as without") {
+  Hello wish = hello;
+  wish.encrypted = true;
+  Handshake first = Handshake::initiate(key, wish);
+  Handshake second = Handshake::accept(key, Purpose::link, hello.to, true);
+  tell(second, said_by(first));
+  tell(first, said_by(second));
+  CHECK(first.state() == State::under_way);  // until its proof is sent
+  tell(second, said_by(first));
+  CHECK(first.state() == State::proved);
+  CHECK(second.state() == State::proved);
+  CHECK(said_by(second).empty());
+  second.encrypted();
+  first.encrypted();
+  CHECK(said_by(first).empty());
+  CHECK(first.state() == State::under_way);  // until it is accepted
+  CHECK(second.state() == State::under_way);
+  tell(first, said_by(second));
+  CHECK(first.state() == State::done);
+  CHECK(second.state() == State::done);
 }
 
 TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md says, and another one each time") {
