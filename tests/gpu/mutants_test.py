@@ -29,7 +29,9 @@ def main():
             failures += 1
             print(f"the right pipeline fails under {schedule}: {result.returncode}\n{result.stdout}{result.stderr}")
     for fault in FAULTS:
-        found = next((schedule for schedule in SEARCHED if run(program, fault, schedule).returncode != 0), None)
+        # A stream may be delayed, not stopped: each schedule finds "fork missing" in one of three runs.
+        tries = (schedule for _ in range(5) for schedule in SEARCHED)
+        found = next((schedule for schedule in tries if run(program, fault, schedule).returncode != 0), None)
         print(f"{fault}: found under {found or 'no schedule'}")
         failures += found is None
     print(f"{len(FAULTS)} faults, {failures} failures")
