@@ -140,7 +140,7 @@ constexpr Option options_there[] = {
 };
 
 constexpr Option options_ours[] = {
-    {0, "algo", "NAME", "algorithm, e.g. ring, tree:4 (tutti plan --list)",
+    {0, "algorithm", "NAME", "algorithm, e.g. ring, tree:4 (tutti plan --list)",
      [](O& o, Text, Text v) { o.algorithm = v; }},
     {0, "import", "FILE",
      "run this plan, from a file of plans or a program of MSCCL, proved first (docs/interchange.md)",

@@ -74,6 +74,8 @@ TEST_CASE("our own options have long names only") {
   CHECK(options.sync == Sync::window);
   CHECK(options.max_time == 0.5);
   CHECK(options.deterministic);
+  for (const char* const name : {"--algo", "--algorithm"})
+    CHECK(parse({"bench", "broadcast", name, "chain"}).algorithm == "chain");
 }
 
 TEST_CASE("programs are known under nccl-tests' names, with a path, with _mpi, and under ours") {
