@@ -1,5 +1,7 @@
 #include "rendezvous/store_auth.h"
 
+#include <poll.h>
+
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -22,51 +24,37 @@ StoreAuth::Step StoreAuth::advance(net::SocketView socket) noexcept {
     if (got.failed() || was_plain_) return Step::refused;
     begun_ = true;
   }
-  int error = 0;
-  if (handshake_.state() == Handshake::State::proved) {
-    error = TlsProxies::is_ready(socket.get());
-    if (error == 0) handshake_.encrypted();
-  }
-  if (error == 0) error = tutti::advance(handshake_, socket);
+  const int error = tutti::advance(handshake_, socket);
   if (error == EAGAIN) return handshake_.outgoing().empty() ? Step::wait_to_read : Step::wait_to_write;
   if (error != 0 || handshake_.state() == Handshake::State::refused) return Step::refused;
-  return handshake_.state() == Handshake::State::proved ? Step::encrypt : Step::admitted;
+  if (handshake_.state() == Handshake::State::done) return Step::admitted;
+  handshake_.encrypting();
+  return Step::encrypt;
 }
 
-namespace {
-
-Proof outcome(Transfer transfer) {
-  return transfer == Transfer::done ? Proof::done : transfer == Transfer::timed_out ? Proof::timed_out : Proof::closed;
-}
-
-}  // namespace
-
-Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies) {
+// Reads no byte beyond what it expects. What somebody adds to the server's answer before the encryption begins is not
+// taken for a part of the encrypted stream.
+Proof prove(Descriptor& socket, const Secret& key, Deadline deadline, TlsProxies* tls_proxies) {
+  const std::string_view challenge{reinterpret_cast<const char*>(&op_authenticate), 1};
+  if (const Transfer sent = send_all(socket, challenge, deadline); sent != Transfer::done)
+    return sent == Transfer::timed_out ? Proof::timed_out : Proof::closed;
   Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store, .encrypted = tls_proxies != nullptr});
-  std::string_view prefix{reinterpret_cast<const char*>(&op_authenticate), 1};
-  while (handshake.state() != Handshake::State::done) {
-    if (handshake.state() == Handshake::State::refused) return Proof::refused;
-    Transfer transfer = Transfer::done;
-    if (handshake.state() == Handshake::State::proved) {
-      socket = tls_proxies->encrypt(std::move(socket), handshake);
-      if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
-      char ready{};
-      transfer = receiver.recv_all({&ready, 1}, deadline);
-      handshake.encrypted();
-    } else if (const auto bytes = handshake.outgoing(); !bytes.empty()) {
-      std::string message{prefix};
-      message.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      prefix = {};
-      transfer = send_all(socket, message, deadline);
-      handshake.sent(bytes.size());
-    } else {
-      const auto room = handshake.incoming();
-      transfer = receiver.recv_all({reinterpret_cast<char*>(room.data()), room.size()}, deadline);
-      if (transfer == Transfer::done) handshake.received(room.size());
+  for (;;) {
+    const int error = tutti::advance(handshake, socket);
+    if (error == EAGAIN) {
+      if (!wait_until_ready(socket, handshake.outgoing().empty() ? POLLIN : POLLOUT, deadline)) return Proof::timed_out;
+      continue;
     }
-    if (transfer != Transfer::done) return outcome(transfer);
+    if (error != 0) {
+      errno = error == net::end_of_stream ? 0 : error;
+      return Proof::closed;
+    }
+    if (handshake.state() != Handshake::State::proved)
+      return handshake.state() == Handshake::State::done ? Proof::done : Proof::refused;
+    socket = tls_proxies->encrypt(std::move(socket), handshake);
+    if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
+    handshake.encrypting();
   }
-  return Proof::done;
 }
 
 }  // namespace tutti::rendezvous

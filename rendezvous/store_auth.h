@@ -21,7 +21,7 @@ class StoreAuth {
   StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof. After `encrypt` it goes on over the end
-  /// that TlsProxies has given in exchange for `socket`.
+  /// that TlsProxies has given in exchange for `socket`, and reads the byte that says that this end is ready.
   Step advance(net::SocketView socket) noexcept;
   /// The client did not even try: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }
@@ -40,6 +40,6 @@ class StoreAuth {
 ///   - closed: the server ended the connection; it may be open to everybody, or have too many strangers.
 ///   - timed_out: the deadline passed.
 enum class Proof : std::uint8_t { done, refused, closed, timed_out };
-Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies);
+Proof prove(Descriptor& socket, const Secret& key, Deadline deadline, TlsProxies* tls_proxies);
 
 }  // namespace tutti::rendezvous

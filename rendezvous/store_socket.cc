@@ -191,6 +191,14 @@ std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline) 
   throw Error{ErrorCode::rendezvous, fmt::format("cannot listen on {}: {}.", to_string(endpoint), problem)};
 }
 
+bool wait_until_ready(const net::Socket& socket, short events, Deadline deadline) {
+  while (!net::wait_until_ready(socket, events, next_question(deadline))) {
+    if (steady_clock::now() >= deadline) return false;
+    end_if_program_interrupts();
+  }
+  return true;
+}
+
 Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
     const net::Moved moved = net::write_some(socket, std::as_bytes(std::span{bytes}));
@@ -228,10 +236,7 @@ Transfer Receiver::refill(Deadline deadline) {
       end_ = moved.bytes;
       return Transfer::done;
     }
-    while (!net::wait_until_ready(socket_, POLLIN, next_question(deadline))) {
-      if (steady_clock::now() >= deadline) return Transfer::timed_out;
-      end_if_program_interrupts();
-    }
+    if (!wait_until_ready(socket_, POLLIN, deadline)) return Transfer::timed_out;
   }
 }
 

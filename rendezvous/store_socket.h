@@ -29,6 +29,10 @@ std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline);
 /// if that does not answer, the connection ends a minute later.
 inline constexpr std::chrono::seconds silence_of_store{60};
 
+/// True when `socket` is ready for `events`, or the next call on it tells what is wrong; false at the deadline. Throws
+/// Error{aborted} where the program interrupts it.
+bool wait_until_ready(const net::Socket& socket, short events, Deadline deadline);
+
 enum class Transfer { done, timed_out, closed };
 
 /// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end.

@@ -3,10 +3,10 @@
 // A connection is unidentified until it has proved that it knows the secret, if there is one, and its first five bytes
 // then are those of `validate`. Then it alternates:
 //
-//   auth --proof--> (securing -->) reading --request--> serve --answer--> writing --all sent--> reading
-//                                              |
-//                                              +--wait--> reading on (for cancel_wait, or the end) until the keys are
-//                                              there
+//   auth --proof--> (encrypted -->) accepted: reading --request--> serve --answer--> writing --all sent--> reading
+//                                                         |
+//                                                         +--wait--> reading on (for cancel_wait, or the end) until the
+//                                                         keys are there
 //
 // While an answer is being written nothing is read, so a client that does not read cannot make us collect answers.
 
@@ -203,7 +203,7 @@ class StoreConnection final : public Connection,
   const std::uint64_t number_;
   const ServerLimits& limits_;
   stream_descriptor socket_;
-  std::optional<StoreAuth> auth_;  // until the client has proved itself
+  std::optional<StoreAuth> auth_;  // until the client is accepted
   RequestParser parser_;
   std::string answer_;  // not sent yet, from sent_ on
   std::size_t sent_ = 0;

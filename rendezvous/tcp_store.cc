@@ -182,7 +182,7 @@ class TcpStore final : public Store {
   }
 
   Proof prove_once(const Secret& key, Deadline end) {
-    const Proof proof = prove(socket_, receiver_, key, end, tls_proxies_.get());
+    const Proof proof = prove(socket_, key, end, tls_proxies_.get());
     if (proof == Proof::refused) lose_unproved();
     if (proof == Proof::timed_out)
       lose("challenge", "does not answer; it may be stopped or overloaded, or not be a store of tutti");

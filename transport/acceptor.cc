@@ -67,17 +67,14 @@ struct Candidate {
 
   /// Continues the handshake, encrypting the connection where it says so.
   int advance() {
-    if (const int error = tutti::advance(handshake, socket); error != 0) return error;
-    if (handshake.state() != Handshake::State::proved) return 0;
-    if (!std::exchange(encrypted, true)) {
-      waiter.part();
-      socket = tls_proxies->encrypt(std::move(socket), handshake);
-      if (!socket) return errno;
-      waiter.assign(socket.get());
-      waiting = false;  // the wait for the previous socket has ended
-    }
-    if (const int error = TlsProxies::is_ready(socket.get()); error != 0) return error;
-    handshake.encrypted();
+    const int error = tutti::advance(handshake, socket);
+    if (error != 0 || handshake.state() != Handshake::State::proved) return error;
+    waiter.part();
+    socket = tls_proxies->encrypt(std::move(socket), handshake);
+    if (!socket) return errno;
+    waiter.assign(socket.get());
+    waiting = false;  // the wait for the previous socket has ended
+    handshake.encrypting();
     return tutti::advance(handshake, socket);
   }
 
@@ -85,7 +82,6 @@ struct Candidate {
   Waiter waiter;
   Handshake handshake;
   TlsProxies* const tls_proxies;
-  bool encrypted = false;
   const Clock::time_point since = Clock::now();
   bool waiting = false;  ///< a handler waits for the socket
 };
@@ -297,13 +293,14 @@ class Acceptor::Impl {
   // By value: a reference may point into the list from which the candidate is removed.
   void proceed(const CandidatePointer candidate) {  // NOLINT(performance-unnecessary-value-param)
     if (candidate->gone()) return;
+    const std::lock_guard lock{mutex_};  // who is accepted here is handed over before anybody dismisses its purpose
+    candidate->handshake.admit(purposes_);
     const int error = candidate->advance();
     if (error == EAGAIN) return proceed_later(candidate);
     if (error != 0 || candidate->handshake.state() != Handshake::State::done) return drop(candidate);
     leave(candidate);
     const Hello& hello = candidate->handshake.hello();
     try {
-      const std::lock_guard lock{mutex_};
       if (const auto found = handlers_.find(hello.purpose); found != handlers_.end())
         found->second(hello, std::move(candidate->socket));
     } catch (const std::exception&) {

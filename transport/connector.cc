@@ -53,16 +53,11 @@ int Connector::advance() noexcept {
   }
   if (stage_ == Stage::greeting) {
     if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
-    if (handshake_->state() == Handshake::State::proved) {
-      socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
-      if (!socket_) return refusal_ = errno;
-      stage_ = Stage::encrypting;
-    }
   }
-  if (stage_ == Stage::encrypting) {
-    if (const int error = TlsProxies::is_ready(socket_.get()); error != 0) return error;
-    handshake_->encrypted();
-    stage_ = Stage::greeting;
+  if (handshake_->state() == Handshake::State::proved) {
+    socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
+    if (!socket_) return refusal_ = errno;
+    handshake_->encrypting();
     if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
   }
   return handshake_->state() == Handshake::State::done ? 0 : another_secret;

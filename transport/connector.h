@@ -34,7 +34,8 @@ class Connector {
   short events() const noexcept;
   /// Whether the other side may have seen the beginning of the handshake.
   bool is_connected() const { return stage_ != Stage::connecting; }
-  /// Takes the socket, after advance() has returned 0. It is non-blocking, and nothing has been read behind the proofs.
+  /// Takes the socket, after advance() has returned 0. It is non-blocking, and nothing has been read behind the accept
+  /// byte.
   net::Socket take() { return std::move(socket_); }
 
   static constexpr int another_secret = -3;
@@ -43,7 +44,7 @@ class Connector {
       "TUTTI_SECRET";
 
  private:
-  enum class Stage { connecting, greeting, encrypting };
+  enum class Stage { connecting, greeting };
 
   net::Socket socket_;
   int refusal_ = 0;  // error of the attempt to begin
@@ -52,8 +53,8 @@ class Connector {
   std::shared_ptr<TlsProxies> tls_proxies_;
 };
 
-/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once both sides
-/// have given their proofs. Tries again, more slowly each time, while the other side refuses or hangs up: it may not
+/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once that
+/// has accepted. Tries again, more slowly each time, while the other side refuses or hangs up: it may not
 /// listen yet, or have too many connections. Otherwise as Connector.
 ///
 /// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to` if that was not reached in time, or

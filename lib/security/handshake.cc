@@ -54,6 +54,12 @@ Handshake Handshake::accept(const Secret& key, Purposes purposes, std::int32_t r
   return made;
 }
 
+void Handshake::admit(Purposes purposes) {
+  purposes_ = purposes;
+  const bool has_hello = incoming_size_ != hello_size;
+  if (has_hello && !purposes_.have(static_cast<std::uint8_t>(hello_.purpose))) refuse();
+}
+
 Digest Handshake::encryption_key() const noexcept { return proof_of(encryption_label, key_, transcript_); }
 
 void Handshake::say(std::span<const std::byte> bytes) {
@@ -74,18 +80,26 @@ void Handshake::refuse() {
 
 void Handshake::sent(std::size_t bytes) {
   sent_ += bytes;
-  if (!trusts_peer_ || sent_ < outgoing_size_) return;
+  if (!trusts_peer_ || sent_ < outgoing_size_ || state_ != State::under_way) return;
   if (!initiator_) {
     state_ = State::done;
-  } else if (hello_.encrypted && !encrypted_) {
+  } else if (incoming_size_ == 0) {
     state_ = State::proved;
   }
 }
 
+void Handshake::encrypting() {
+  if (state_ == State::proved) state_ = State::encrypting;
+}
+
 void Handshake::encrypted() {
-  encrypted_ = true;
+  if (state_ != State::encrypting) return;
   state_ = State::under_way;
-  if (!initiator_) say(accept_byte);
+  if (initiator_) {
+    await(accept_size);
+  } else {
+    say(accept_byte);
+  }
 }
 
 void Handshake::received(std::size_t bytes) {
@@ -135,7 +149,7 @@ void Handshake::hear_answer() {
   if (!equal_in_constant_time(expected, std::span(incoming_).subspan(digest_size))) return refuse();
   trusts_peer_ = true;
   say(proof_of(initiator_label, key_, transcript_));
-  await(accept_size);
+  await(hello_.encrypted ? 0 : accept_size);
 }
 
 void Handshake::hear_proof() {

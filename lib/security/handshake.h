@@ -74,11 +74,12 @@ struct Hello {
 /// specification.
 ///
 /// It moves no bytes itself: its user sends outgoing() and fills incoming() while the state is `under_way`. In the
-/// state `proved` its user encrypts the connection, calls encrypted(), and goes on over the encrypted stream. It
-/// allocates nothing and never throws; a failure on this side is a refusal, too.
+/// state `proved` its user begins to encrypt the connection and calls encrypting(), and encrypted() once that is done,
+/// and goes on over the encrypted stream. It allocates nothing and never throws; a failure on this side is a refusal,
+/// too.
 class Handshake {
  public:
-  enum class State : std::uint8_t { under_way, proved, done, refused };
+  enum class State : std::uint8_t { under_way, proved, encrypting, done, refused };
 
   static constexpr std::size_t hello_size = 60;
   static constexpr std::size_t answer_size = 64;
@@ -90,14 +91,16 @@ class Handshake {
   /// For the side that accepts it. It admits only peers that want `rank` for one of `purposes`, and that encrypt if and
   /// only if this side does.
   static Handshake accept(const Secret& key, Purposes purposes, std::int32_t rank, bool encrypted = false);
+  /// For an acceptor: from now on it admits peers for these purposes only.
+  void admit(Purposes purposes);
 
   State state() const { return state_; }
   bool is_initiator() const { return initiator_; }
   /// From `proved` on: a key that only these two processes have, and only for this connection.
   Digest encryption_key() const noexcept;
-  /// After `proved`: the connection is encrypted now.
+  void encrypting();
   void encrypted();
-  /// For an acceptor that has received the hello; it is proved only after `done`.
+  /// For an acceptor that has received the hello; it is proved only from `proved` or `done` on.
   const Hello& hello() const { return hello_; }
 
   /// The bytes to send now; may be empty.
@@ -123,7 +126,6 @@ class Handshake {
   std::int32_t rank_ = 0;
   bool initiator_;
   bool trusts_peer_ = false;
-  bool encrypted_ = false;
   State state_ = State::under_way;
   std::size_t sent_ = 0;
   std::size_t outgoing_size_ = 0;

@@ -18,8 +18,8 @@ namespace tutti {
 ///
 /// The user gets one end of the pair in exchange for the connection and continues as before. Data that it has written
 /// still arrive after it has closed its end. An end of the stream, orderly or not, appears as one on the other side.
-/// There are no certificates: the key comes from the handshake that must precede (lib/security/handshake.h), so
-/// strangers never speak TLS to us.
+/// There are no certificates: the key comes from the handshake's proofs, which must precede (lib/security/handshake.h),
+/// so strangers never speak TLS to us.
 ///
 /// Each object has one thread. Its destructor waits, two seconds at most, until the data of its users have been sent.
 /// exit() also waits for objects that still live; _exit() and signals do not, and unsent data are lost. In a child of
@@ -39,7 +39,7 @@ class TlsProxies {
   /// A non-blocking socket in exchange for a connected one. Nothing, with errno, if the system refuses one; then the
   /// connection is closed. Wait until is_ready() before writing.
   Descriptor encrypt(Descriptor connection, Side side, const Digest& key) noexcept;
-  /// The same after a completed handshake.
+  /// The same for a handshake in the state `proved`.
   Descriptor encrypt(Descriptor connection, const Handshake& handshake) noexcept;
 
   /// Whether the stream behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the

@@ -63,7 +63,10 @@ void talk_changed(bool encrypted, Input& input) {
     changed = changed || text != said;
     tell(to, text, input);
     for (Handshake* side : {&first, &second})
-      if (side->state() == State::proved) side->encrypted();
+      if (side->state() == State::proved) {
+        side->encrypting();
+        side->encrypted();
+      }
   }
   if (changed) require(first.state() != State::done);
   if (!changed) require(first.state() == State::done && second.state() == State::done);
@@ -73,8 +76,9 @@ void talk_changed(bool encrypted, Input& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input{data, size};
-  const int kind = input.number() % 3;
-  const bool encrypted = input.number() % 2 == 0;
+  const int number = input.number() % 6;
+  const int kind = number % 3;
+  const bool encrypted = number >= 3;
   if (kind == 0) talk_alone(Handshake::accept(key, Purpose::link, 0, encrypted), input);
   if (kind == 1) talk_alone(Handshake::initiate(key, hello(encrypted)), input);
   if (kind == 2) talk_changed(encrypted, input);

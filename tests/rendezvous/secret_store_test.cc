@@ -1,9 +1,13 @@
 // A store with a secret: a client that proves that it knows the secret may do everything, any other client nothing.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <thread>
 
 #include "lib/security/handshake.h"
 #include "rendezvous/store_auth.h"
@@ -101,6 +105,31 @@ TEST_CASE("without the secret, or with another, a client is refused and told wha
   CHECK(contains(complaint(open, secret), "started without one or with another"));
   check_serves(open, none);
   check_serves(server);
+}
+
+TEST_CASE("what somebody adds to the answer of a store that encrypts is not taken for the store's") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  Descriptor ours{ends[0]};
+  const Descriptor theirs{ends[1]};
+  const timeval limit{.tv_sec = 30, .tv_usec = 0};
+  REQUIRE(::setsockopt(theirs.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+  REQUIRE(::fcntl(ours.get(), F_SETFL, O_NONBLOCK) == 0);
+  const Secret key = rendezvous::store_key(secret);
+  std::thread server([&] {
+    Handshake handshake = Handshake::accept(key, Purpose::store, 0, true);
+    std::string hello(1 + Handshake::hello_size, '\0');
+    if (::recv(theirs.get(), hello.data(), hello.size(), MSG_WAITALL) != std::ssize(hello)) return;
+    tell(handshake, std::string_view{hello}.substr(1));
+    const std::string answer =
+        text_of(handshake.outgoing()) + "RW" + std::string(100, '?');  // looks like the end, and more
+    static_cast<void>(::send(theirs.get(), answer.data(), answer.size(), MSG_NOSIGNAL));
+    while (::recv(theirs.get(), hello.data(), hello.size(), 0) > 0) continue;
+  });
+  TlsProxies tls_proxies;
+  CHECK(rendezvous::prove(ours, key, Clock::now() + patience, &tls_proxies) == rendezvous::Proof::closed);
+  ours.reset();
+  server.join();
 }
 
 TEST_CASE("PyTorch's client is refused before any of its requests is looked at") {

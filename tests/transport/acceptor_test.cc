@@ -1,7 +1,10 @@
 // The connections that an acceptor lets in, and the harm that others cannot do.
 
+#include "transport/acceptor.h"
+
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -112,6 +115,26 @@ TEST_CASE_TEMPLATE("a rank that does not exist is turned away although it knows 
     CHECK(pair.run_until([&] { return member.closed_by_peer(); }));
   }
   CHECK(pair.exchange(100, 1));
+}
+
+TEST_CASE_TEMPLATE("nobody is accepted whose purpose is not served any more", Kind, OverTcp, OverUnix) {
+  for (const bool dismissed : {false, true}) {
+    CAPTURE(dismissed);
+    std::atomic<int> handed_over{0};
+    Acceptor acceptor(Kind::anywhere(), {key, 1});
+    acceptor.serve(Purpose::failure_detector, [&](const Hello&, net::Socket) { ++handed_over; });
+    RawPeer peer(acceptor.address(), "");
+    Handshake handshake = Handshake::initiate(key, {.to = 1, .purpose = Purpose::failure_detector});
+    peer.write(text_of(handshake.outgoing()));
+    handshake.sent(Handshake::hello_size);
+    const std::string answer = peer.read(Handshake::answer_size);
+    std::memcpy(handshake.incoming().data(), answer.data(), answer.size());
+    handshake.received(answer.size());
+    if (dismissed) acceptor.dismiss(Purpose::failure_detector);
+    CHECK(peer.shake_hands(handshake) == !dismissed);
+    acceptor.close();
+    CHECK(handed_over == (dismissed ? 0 : 1));
+  }
 }
 
 TEST_CASE_TEMPLATE("a handshake that was recorded opens nothing when it is played again", Kind, OverTcp, OverUnix) {

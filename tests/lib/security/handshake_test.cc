@@ -73,7 +73,10 @@ Record talk(Handshake first, Handshake second, Change change) {
       record.messages.push_back(message);
       tell(*to, message);
       for (Handshake* side : {&first, &second})
-        if (side->state() == State::proved) side->encrypted();
+        if (side->state() == State::proved) {
+          side->encrypting();
+          side->encrypted();
+        }
     }
   record.initiator = first.state();
   record.acceptor = second.state();
@@ -138,9 +141,16 @@ TEST_CASE("where the connection is encrypted, the accept byte comes after that, 
   tell(second, said_by(first));
   CHECK(first.state() == State::proved);
   CHECK(second.state() == State::proved);
+  second.encrypted();  // it has not begun
   CHECK(said_by(second).empty());
-  second.encrypted();
-  first.encrypted();
+  CHECK(first.incoming().empty());
+  CHECK(first.state() == State::proved);
+  CHECK(second.state() == State::proved);
+  for (Handshake* side : {&first, &second}) {
+    side->encrypting();
+    CHECK(side->state() == State::encrypting);
+    side->encrypted();
+  }
   CHECK(said_by(first).empty());
   CHECK(first.state() == State::under_way);  // until it is accepted
   CHECK(second.state() == State::under_way);
@@ -314,6 +324,9 @@ TEST_CASE("nothing that comes after the end changes it") {
   REQUIRE(second.state() == State::refused);
   second.received(0);
   second.sent(0);
+  second.admit(Purpose::link);
+  second.encrypting();
+  second.encrypted();
   CHECK(second.state() == State::refused);
   CHECK(second.incoming().empty());
 }
