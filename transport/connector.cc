@@ -46,14 +46,12 @@ Connector::Connector(const net::Address& address, const Secret& key, Hello hello
 
 int Connector::advance() noexcept {
   if (refusal_ != 0) return refusal_;
-  if (stage_ == Stage::connecting) {
+  if (!is_connected_) {
     const int error = net::connected(socket_);
     if (error != 0 || !handshake_) return error == EINPROGRESS ? EAGAIN : error;
-    stage_ = Stage::greeting;
+    is_connected_ = true;
   }
-  if (stage_ == Stage::greeting) {
-    if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
-  }
+  if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
   if (handshake_->state() == Handshake::State::proved) {
     socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
     if (!socket_) return refusal_ = errno;
@@ -64,8 +62,7 @@ int Connector::advance() noexcept {
 }
 
 short Connector::events() const noexcept {
-  const bool writes = stage_ == Stage::connecting || (stage_ == Stage::greeting && !handshake_->outgoing().empty());
-  return writes ? POLLOUT : POLLIN;
+  return !is_connected_ || !handshake_->outgoing().empty() ? POLLOUT : POLLIN;
 }
 
 net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,

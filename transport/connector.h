@@ -33,7 +33,7 @@ class Connector {
   /// POLLIN or POLLOUT.
   short events() const noexcept;
   /// Whether the other side may have seen the beginning of the handshake.
-  bool is_connected() const { return stage_ != Stage::connecting; }
+  bool is_connected() const { return is_connected_; }
   /// Takes the socket, after advance() has returned 0. It is non-blocking, and nothing has been read behind the accept
   /// byte.
   net::Socket take() { return std::move(socket_); }
@@ -44,18 +44,16 @@ class Connector {
       "TUTTI_SECRET";
 
  private:
-  enum class Stage { connecting, greeting };
-
   net::Socket socket_;
   int refusal_ = 0;  // error of the attempt to begin
-  Stage stage_ = Stage::connecting;
+  bool is_connected_ = false;
   std::optional<Handshake> handshake_;
   std::shared_ptr<TlsProxies> tls_proxies_;
 };
 
-/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once that
-/// has accepted. Tries again, more slowly each time, while the other side refuses or hangs up: it may not
-/// listen yet, or have too many connections. Otherwise as Connector.
+/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once that has
+/// accepted. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet, or
+/// have too many connections. Otherwise as Connector.
 ///
 /// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to` if that was not reached in time, or
 /// the process that answers does not know the key; and Error{system} if this host lacks something.
