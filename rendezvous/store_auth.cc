@@ -27,9 +27,7 @@ StoreAuth::Step StoreAuth::advance(net::SocketView socket) noexcept {
   const int error = tutti::advance(handshake_, socket);
   if (error == EAGAIN) return handshake_.outgoing().empty() ? Step::wait_to_read : Step::wait_to_write;
   if (error != 0 || handshake_.state() == Handshake::State::refused) return Step::refused;
-  if (handshake_.state() == Handshake::State::done) return Step::admitted;
-  handshake_.encrypting();
-  return Step::encrypt;
+  return handshake_.state() == Handshake::State::done ? Step::admitted : Step::encrypt;
 }
 
 // Reads no byte beyond what it expects. What somebody adds to the server's answer before the encryption begins is not
@@ -53,7 +51,6 @@ Proof prove(Descriptor& socket, const Secret& key, Deadline deadline, TlsProxies
       return handshake.state() == Handshake::State::done ? Proof::done : Proof::refused;
     socket = tls_proxies->encrypt(std::move(socket), handshake);
     if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
-    handshake.encrypting();
   }
 }
 

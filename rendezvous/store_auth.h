@@ -25,7 +25,7 @@ class StoreAuth {
   Step advance(net::SocketView socket) noexcept;
   /// The client did not even try: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }
-  const Handshake& handshake() const { return handshake_; }
+  Handshake& handshake() { return handshake_; }
 
  private:
   Handshake handshake_;

@@ -56,10 +56,11 @@ struct Waiter : stream_descriptor {
 /// A connection that has not proved that it belongs to the job. Handlers share it, since a handler may still be called
 /// after the candidate has gone.
 struct Candidate {
-  Candidate(asio::io_context& context, net::Socket accepted, const Credentials& credentials, Purposes purposes)
+  /// It is admitted for no purpose until Handshake::admit() says which are served.
+  Candidate(asio::io_context& context, net::Socket accepted, const Credentials& credentials)
       : socket(std::move(accepted)),
         waiter(context, socket.get()),
-        handshake(Handshake::accept(credentials.key, purposes, credentials.rank, credentials.tls_proxies != nullptr)),
+        handshake(Handshake::accept(credentials.key, {}, credentials.rank, credentials.tls_proxies != nullptr)),
         tls_proxies(credentials.tls_proxies.get()) {}
 
   bool gone() const { return !waiter.is_open(); }
@@ -74,7 +75,6 @@ struct Candidate {
     if (!socket) return errno;
     waiter.assign(socket.get());
     waiting = false;  // the wait for the previous socket has ended
-    handshake.encrypting();
     return tutti::advance(handshake, socket);
   }
 
@@ -193,11 +193,6 @@ class Acceptor::Impl {
     std::erase_if(looks_, [asked](const Look& look) { return look.number <= asked; });
   }
 
-  Purposes purposes() {
-    const std::lock_guard lock{mutex_};
-    return purposes_;
-  }
-
   void run() {
     for (bool again = false; !context_.stopped();) {
       try {
@@ -242,7 +237,7 @@ class Acceptor::Impl {
       if (net::is_our_own(error) && !candidates_.empty() && make_room()) error = 0;
       if (error != 0) break;
       if (!socket) continue;  // there is room for it now
-      candidates_.push_back(std::make_shared<Candidate>(context_, std::move(socket), credentials_, purposes()));
+      candidates_.push_back(std::make_shared<Candidate>(context_, std::move(socket), credentials_));
       ++count_;
       proceed(candidates_.back());  // a peer has usually sent its hello by now
     }
@@ -301,8 +296,7 @@ class Acceptor::Impl {
     leave(candidate);
     const Hello& hello = candidate->handshake.hello();
     try {
-      if (const auto found = handlers_.find(hello.purpose); found != handlers_.end())
-        found->second(hello, std::move(candidate->socket));
+      handlers_.at(hello.purpose)(hello, std::move(candidate->socket));
     } catch (const std::exception&) {
     }
     candidate->socket.reset();  // unless a handler has taken it

@@ -55,7 +55,6 @@ int Connector::advance() noexcept {
   if (handshake_->state() == Handshake::State::proved) {
     socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
     if (!socket_) return refusal_ = errno;
-    handshake_->encrypting();
     if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
   }
   return handshake_->state() == Handshake::State::done ? 0 : another_secret;

@@ -83,7 +83,7 @@ void Handshake::sent(std::size_t bytes) {
   if (!trusts_peer_ || sent_ < outgoing_size_ || state_ != State::under_way) return;
   if (!initiator_) {
     state_ = State::done;
-  } else if (incoming_size_ == 0) {
+  } else if (incoming_size_ == 0) {  // the accept byte comes encrypted
     state_ = State::proved;
   }
 }

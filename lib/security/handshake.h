@@ -73,10 +73,9 @@ struct Hello {
 /// places may be scarce, so nothing that is sent after it can be lost in the handshake. docs/wire.md is the
 /// specification.
 ///
-/// It moves no bytes itself: its user sends outgoing() and fills incoming() while the state is `under_way`. In the
-/// state `proved` its user begins to encrypt the connection and calls encrypting(), and encrypted() once that is done,
-/// and goes on over the encrypted stream. It allocates nothing and never throws; a failure on this side is a refusal,
-/// too.
+/// It moves no bytes itself: its user sends outgoing() and fills incoming() while the state is `under_way`
+/// (lib/security/handshake_io.h). In the state `proved` its user exchanges the connection by TlsProxies::encrypt(), and
+/// goes on over the encrypted end. It allocates nothing and never throws; a failure on this side is a refusal, too.
 class Handshake {
  public:
   enum class State : std::uint8_t { under_way, proved, encrypting, done, refused };
@@ -98,7 +97,9 @@ class Handshake {
   bool is_initiator() const { return initiator_; }
   /// From `proved` on: a key that only these two processes have, and only for this connection.
   Digest encryption_key() const noexcept;
+  /// After `proved`: the connection has been exchanged.
   void encrypting();
+  /// After `encrypting`: the encrypted end is ready.
   void encrypted();
   /// For an acceptor that has received the hello; it is proved only from `proved` or `done` on.
   const Hello& hello() const { return hello_; }

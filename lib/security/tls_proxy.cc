@@ -207,10 +207,11 @@ Descriptor TlsProxies::encrypt(Descriptor connection, Side side, const Digest& k
   return {};
 }
 
-Descriptor TlsProxies::encrypt(Descriptor connection, const Handshake& handshake) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor connection, Handshake& handshake) noexcept {
   Digest key = handshake.encryption_key();
   Descriptor end = encrypt(std::move(connection), handshake.is_initiator() ? Side::client : Side::server, key);
   OPENSSL_cleanse(key.data(), key.size());
+  handshake.encrypting();
   return end;
 }
 

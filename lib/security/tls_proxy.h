@@ -39,8 +39,8 @@ class TlsProxies {
   /// A non-blocking socket in exchange for a connected one. Nothing, with errno, if the system refuses one; then the
   /// connection is closed. Wait until is_ready() before writing.
   Descriptor encrypt(Descriptor connection, Side side, const Digest& key) noexcept;
-  /// The same for a handshake in the state `proved`.
-  Descriptor encrypt(Descriptor connection, const Handshake& handshake) noexcept;
+  /// The same for a handshake in the state `proved`, which then waits until the end is ready.
+  Descriptor encrypt(Descriptor connection, Handshake& handshake) noexcept;
 
   /// Whether the stream behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the
   /// end becomes readable. ECONNRESET: it never will be, since the other side has gone or has another key. There is no

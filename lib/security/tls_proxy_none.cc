@@ -20,7 +20,7 @@ Descriptor TlsProxies::encrypt(Descriptor, Side, const Digest&) noexcept {
   errno = ENOSYS;
   return {};
 }
-Descriptor TlsProxies::encrypt(Descriptor, const Handshake&) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor, Handshake&) noexcept {
   errno = ENOSYS;
   return {};
 }
