@@ -206,7 +206,7 @@ Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline de
       errno = moved.error;
       return Transfer::closed;
     }
-    if (moved.error == EAGAIN && !net::wait_until_ready(socket, POLLOUT, deadline)) return Transfer::timed_out;
+    if (moved.error == EAGAIN && !wait_until_ready(socket, POLLOUT, deadline)) return Transfer::timed_out;
     bytes.remove_prefix(moved.bytes);
   }
   return Transfer::done;

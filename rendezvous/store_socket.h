@@ -35,7 +35,8 @@ bool wait_until_ready(const net::Socket& socket, short events, Deadline deadline
 
 enum class Transfer { done, timed_out, closed };
 
-/// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end.
+/// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end. Throws Error{aborted}
+/// where the program interrupts it.
 Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline deadline);
 
 /// Receives exactly as many bytes as asked for, but takes available bytes from the kernel in large pieces.

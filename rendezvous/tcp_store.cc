@@ -261,7 +261,7 @@ class TcpStore final : public Store {
 
   void send(const StoreMessage& message, const char* during, Deadline end) {
     if (!lost_.empty()) throw Error{ErrorCode::rendezvous, lost_};
-    switch (send_all(socket_, message.bytes(), end)) {
+    switch (transfer([&] { return send_all(socket_, message.bytes(), end); })) {
       case Transfer::done:
         return;
       case Transfer::timed_out:
@@ -271,10 +271,12 @@ class TcpStore final : public Store {
     }
   }
 
-  /// An answer that nobody waited for would be taken for the next one.
-  Transfer receive(std::span<char> bytes, Deadline end) {
+  /// After a part of a request the next one would be taken for its rest, and an answer that nobody waited for would be
+  /// taken for the next one.
+  template <class Work>
+  Transfer transfer(const Work& work) {
     try {
-      return receiver_.recv_all(bytes, end);
+      return work();
     } catch (const Error& interrupted) {
       lost_ = interrupted.what();
       throw;
@@ -283,10 +285,10 @@ class TcpStore final : public Store {
 
   /// False at the deadline, if nothing has come by then.
   bool try_recv(std::span<char> bytes, const char* during, Deadline end) {
-    const Transfer transfer = receive(bytes, end);
-    if (transfer == Transfer::closed) lose_closed(during);
-    answered_ = answered_ || transfer == Transfer::done;
-    return transfer == Transfer::done;
+    const Transfer received = transfer([&] { return receiver_.recv_all(bytes, end); });
+    if (received == Transfer::closed) lose_closed(during);
+    answered_ = answered_ || received == Transfer::done;
+    return received == Transfer::done;
   }
 
   void recv(std::span<char> bytes, const char* during, Deadline end) {

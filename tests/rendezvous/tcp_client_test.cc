@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+
+#include "lib/base/wait_hook.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
@@ -143,6 +146,27 @@ TEST_CASE("a server without queues, or that counts nonsense, is named") {
     if (request[1] == 'f') CHECK(contains(error_of([&] { store->queue_pop("q"); }).what(), wanted));
     if (request[1] == '1') CHECK(contains(error_of([&] { store->list_keys(); }).what(), wanted));
   }
+}
+
+TEST_CASE("the program can interrupt a request that the server does not read, and the connection is not used again") {
+  const Descriptor silent = std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front());
+  const auto endpoint = rendezvous::endpoint_of(net::local_address(silent));
+  const auto store = tcp_store(endpoint.host, endpoint.port, patience);
+  set_wait_hook({[](void*) -> std::int32_t { return 1; }, nullptr});
+  const std::string value(rendezvous::max_value_bytes, 'v');
+  std::optional<Error> error;
+  for (int sets = 0; !error && sets < 16; ++sets) {  // until the kernel's buffers are full
+    try {
+      store->set("k", value);
+    } catch (const Error& interrupted) {
+      error = interrupted;
+    }
+  }
+  set_wait_hook({});
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::aborted);
+  CHECK(contains(error->what(), "interrupted by the program"));
+  CHECK(contains(error_of([&] { store->set("k", "v"); }).what(), "interrupted by the program"));
 }
 
 TEST_CASE("a wait in vain is taken back, and the connection is good for the next request") {
