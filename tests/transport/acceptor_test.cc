@@ -125,11 +125,7 @@ TEST_CASE_TEMPLATE("nobody is accepted whose purpose is not served any more", Ki
     acceptor.serve(Purpose::failure_detector, [&](const Hello&, net::Socket) { ++handed_over; });
     RawPeer peer(acceptor.address(), "");
     Handshake handshake = Handshake::initiate(key, {.to = 1, .purpose = Purpose::failure_detector});
-    peer.write(text_of(handshake.outgoing()));
-    handshake.sent(Handshake::hello_size);
-    const std::string answer = peer.read(Handshake::answer_size);
-    std::memcpy(handshake.incoming().data(), answer.data(), answer.size());
-    handshake.received(answer.size());
+    peer.say_hello(handshake);
     if (dismissed) acceptor.dismiss(Purpose::failure_detector);
     CHECK(peer.shake_hands(handshake) == !dismissed);
     acceptor.close();
@@ -141,12 +137,8 @@ TEST_CASE_TEMPLATE("a handshake that was recorded opens nothing when it is playe
   Pair pair(Kind::anywhere());
   RawPeer first(pair.acceptor(), "");
   Handshake handshake = Handshake::initiate(key, {.from = 0, .to = 1, .channel = 1});
-  std::string recorded = text_of(handshake.outgoing());
-  first.write(recorded);
-  handshake.sent(Handshake::hello_size);
-  const std::string answer = first.read(Handshake::answer_size);
-  std::memcpy(handshake.incoming().data(), answer.data(), answer.size());
-  handshake.received(answer.size());
+  const std::string recorded = text_of(handshake.outgoing());
+  const std::string answer = first.say_hello(handshake);
   const std::string proof = text_of(handshake.outgoing());
   first.write(proof);
   REQUIRE(first.read(1) == "W");

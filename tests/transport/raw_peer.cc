@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -75,6 +76,15 @@ bool RawPeer::closed_by_peer() {
     if (got <= 0) return got == 0 || (errno != EAGAIN && errno != EINTR);
     heard_.append(room.data(), static_cast<std::size_t>(got));
   }
+}
+
+std::string RawPeer::say_hello(Handshake& handshake) {
+  write(text_of(handshake.outgoing()));
+  handshake.sent(Handshake::hello_size);
+  std::string answer = read(Handshake::answer_size);
+  std::memcpy(handshake.incoming().data(), answer.data(), answer.size());
+  handshake.received(answer.size());
+  return answer;
 }
 
 bool RawPeer::shake_hands(Handshake handshake, const std::function<void()>& meanwhile) {

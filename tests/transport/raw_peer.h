@@ -31,6 +31,8 @@ class RawPeer {
   bool closed_by_peer();
   const std::string& heard() const { return heard_; }
   int descriptor() const { return socket_.get(); }
+  /// Says hello and hears the answer, which it returns. The proof is what `handshake` sends next.
+  std::string say_hello(Handshake& handshake);
   /// Moves the handshake's bytes until it is over, doing `meanwhile` whenever nothing moves. False: it failed.
   bool shake_hands(Handshake handshake, const std::function<void()>& meanwhile = {});
   /// Closes so that the peer gets a reset.
