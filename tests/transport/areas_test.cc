@@ -164,6 +164,27 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
   }
 }
 
+TEST_CASE("no piece goes beyond the area that a peer names, whatever rings the two brought") {
+  for (const auto& [mine, theirs] : {std::pair{slot_count, most_areas}, std::pair{most_areas, slot_count}}) {
+    const auto own = private_ring<most_areas>(), other = private_ring<most_areas>();
+    Areas areas;
+    areas.add_own(own, mine);
+    areas.add_theirs(other, theirs);
+    const RingReader reader(*other, areas);
+    for (unsigned name = 0; name < 256; ++name) {
+      CAPTURE(name);
+      other->heads[0].filling.store(flag_of(1, static_cast<AreaName>(name)));
+      constexpr std::uint64_t length = 16 * slot_bytes;
+      const auto piece = reader.piece(length, length);
+      const auto lies_in = [&](RingMemory& ring, std::size_t count) {
+        const std::byte* const begin = ring.area(0, count);
+        return piece.data() >= begin && piece.data() + piece.size() <= begin + count * area_bytes(count);
+      };
+      CHECK((lies_in(*own, mine) || lies_in(*other, theirs)));
+    }
+  }
+}
+
 TEST_CASE("a sender ignores a count of freed slots that goes back or too far, and never has an area in flight twice") {
   LooseRing ring;
   const auto fill = [&] {

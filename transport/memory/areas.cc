@@ -1,6 +1,5 @@
 #include "transport/memory/areas.h"
 
-#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -8,11 +7,13 @@ namespace tutti::transport {
 
 void Areas::add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
   own_ = {std::move(ring), areas};
+  note(areas);
   for (std::size_t i = 0; i < areas; ++i) free_[(first_ + count_++) % free_.size()] = own_area(i);
 }
 
 void Areas::add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
   theirs_ = {std::move(ring), areas};
+  note(areas);
 }
 
 AreaName Areas::take() noexcept {
@@ -40,11 +41,6 @@ bool Areas::is_known(AreaName area) const noexcept {
   const auto name = static_cast<std::size_t>(area);
   if (own_.ring && theirs_.ring && own_.areas != theirs_.areas) return false;
   return name % 0x80 < (name < 0x80 ? own_ : theirs_).areas;
-}
-
-std::size_t Areas::bytes_of_each() const noexcept {
-  const Ring& one = own_.ring ? own_ : theirs_;
-  return area_bytes(theirs_.ring ? std::min(one.areas, theirs_.areas) : one.areas);
 }
 
 bool Areas::is_first_use(AreaName area, std::size_t bytes) noexcept {

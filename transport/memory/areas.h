@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +41,7 @@ class Areas {
   /// Where the area lies. A name that a peer made up is some area, too.
   std::byte* at(AreaName area) const noexcept;
   /// At least that many bytes lie there.
-  std::size_t bytes_of_each() const noexcept;
+  std::size_t bytes_of_each() const noexcept { return bytes_of_each_; }
   /// This rank is about to touch the first `bytes` bytes of the area. True: some of them for the first time, so that
   /// page faults will take longer than a copy does.
   bool is_first_use(AreaName area, std::size_t bytes) noexcept;
@@ -51,8 +52,10 @@ class Areas {
     std::size_t areas = 0;
   };
   bool is_known(AreaName area) const noexcept;
+  void note(std::size_t areas) noexcept { bytes_of_each_ = std::min(bytes_of_each_, area_bytes(areas)); }
 
   Ring own_, theirs_;
+  std::size_t bytes_of_each_ = slot_bytes;
   bool peer_has_own_ = false;
   std::array<AreaName, std::size_t{2} * most_areas> free_{};  // a circle, the one to be filled next first
   std::size_t first_ = 0, count_ = 0;

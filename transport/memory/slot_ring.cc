@@ -124,8 +124,9 @@ bool RingReader::begins_with(const FrameWords& frame) const noexcept {
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
-  const std::byte* where = length <= short_bytes ? head().payload.data() : areas_->at(area());
-  return {where, piece_bytes(length, rest, areas_->of_theirs())};
+  if (length <= short_bytes) return {head().payload.data(), static_cast<std::size_t>(rest)};
+  // A peer whose ring has larger areas than this rank's may name one of this rank's.
+  return {areas_->at(area()), std::min(piece_bytes(length, rest, areas_->of_theirs()), areas_->bytes_of_each())};
 }
 
 std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexcept {
