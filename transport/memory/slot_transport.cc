@@ -171,10 +171,16 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
     }
     void operator()(InboundSlotLink& link) { moved |= link.discard(); }
   };
+  struct Armed {
+    bool all = true;
+
+    void operator()(OutboundSlotLink& link) { all &= link.flushed() || link.arm(); }  // one that has failed is flushed
+    void operator()(InboundSlotLink& link) { all &= link.arm(); }
+  };
   const auto may_sleep = [&] {
-    bool nothing_to_do = true;
-    for_each(channel, [&](auto& link) { nothing_to_do &= link.arm(); });
-    return !notice() && nothing_to_do;
+    Armed armed;
+    for_each(channel, armed);
+    return !notice() && armed.all;
   };
   for (;;) {
     Round round;
