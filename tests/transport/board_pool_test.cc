@@ -197,7 +197,7 @@ TEST_CASE("thousands of groups at a time take a few chunks, and each finds its m
   std::vector<std::shared_ptr<std::byte>> held;
   for (Channel name = 2; name < 2 * groups; name += 2) {
     held.push_back(pools.give(name * 0x1234567, 3 * page));
-    const auto theirs = pools.second.find(name * 0x1234567, 0);
+    const auto theirs = pools.second.find(name * 0x1234567, 0, page);
     REQUIRE(theirs);
     std::memcpy(held.back().get(), &name, sizeof name);
     CHECK(std::memcmp(theirs.get(), &name, sizeof name) == 0);
@@ -205,11 +205,20 @@ TEST_CASE("thousands of groups at a time take a few chunks, and each finds its m
   CHECK(pools.handed_over < 20);
 }
 
+TEST_CASE("a place that is too small for what a member wants is not entered") {
+  const auto chunk = PoolChunk::make(PoolChunk::places_in_bucket, page);
+  const auto given = chunk->give(2, page, page, 2);
+  BoardPool pool{1};
+  pool.add(0, chunk->descriptor());
+  CHECK(pool.find(2, 0, page + 1) == nullptr);
+  CHECK(pool.find(2, 0, page));
+}
+
 TEST_CASE("groups that come one after the other need the memory of one") {
   Pools pools;
   for (Channel name = 2; name < 2000; name += 2) {
     const auto mine = pools.give(name, 3 * page);
-    const auto theirs = pools.second.find(name, 0);
+    const auto theirs = pools.second.find(name, 0, page);
     CHECK(theirs);
   }
   CHECK(pools.handed_over == 1);
@@ -222,21 +231,21 @@ TEST_CASE("a member that is late finds the place of a failed group, and a thousa
     if (name == 1000) {
       mine.reset();
       pools.first.group_failed(name);
-      CHECK(pools.second.find(name, 0));
+      CHECK(pools.second.find(name, 0, page));
       continue;
     }
     mine.reset();
     pools.first.group_failed(name);
     pools.second.forget(name);
   }
-  CHECK(pools.second.find(2, 0) == nullptr);
+  CHECK(pools.second.find(2, 0, page) == nullptr);
   CHECK(pools.chunks.size() <= 2);
 }
 
 TEST_CASE("a rank that gives a place knows whether another one sleeps until it comes") {
   Pools pools;
   pools.give(2, page);
-  CHECK(pools.second.find(4, 0) == nullptr);
+  CHECK(pools.second.find(4, 0, page) == nullptr);
   CHECK(!pools.first.is_awaited());
   pools.second.begin_to_wait();
   CHECK(pools.first.is_awaited());
@@ -246,7 +255,7 @@ TEST_CASE("a rank that gives a place knows whether another one sleeps until it c
   pools.second.forget(4);
   pools.second.begin_to_wait();
   CHECK(!pools.first.is_awaited());
-  CHECK(pools.second.find(6, 0) == nullptr);  // missed only now
+  CHECK(pools.second.find(6, 0, page) == nullptr);  // missed only now
   CHECK(pools.first.is_awaited());
   pools.second.end_waiting();
   CHECK(!pools.first.is_awaited());
@@ -256,16 +265,16 @@ TEST_CASE("a chunk that could not be taken is told of once, and comes again for 
   Pools pools;
   pools.trouble = "Too many open files";
   auto mine = pools.give(2, page);
-  CHECK_THROWS_WITH_AS(pools.second.find(2, 0), "cannot take the memory that rank 0 shares: Too many open files",
+  CHECK_THROWS_WITH_AS(pools.second.find(2, 0, page), "cannot take the memory that rank 0 shares: Too many open files",
                        Error);
   mine.reset();
   pools.first.group_failed(2);
   pools.second.forget(2);
 
   pools.trouble.clear();
-  CHECK(pools.second.find(4, 0) == nullptr);  // not given yet, and no reason to complain again
+  CHECK(pools.second.find(4, 0, page) == nullptr);  // not given yet, and no reason to complain again
   const auto next = pools.give(4, page);
-  CHECK(pools.second.find(4, 0));
+  CHECK(pools.second.find(4, 0, page));
   CHECK(pools.handed_over == 2);
 }
 
@@ -273,15 +282,15 @@ TEST_CASE("chunks that came before one that could not be taken serve on, and one
   Pools pools;
   const auto mine = pools.give(2, page);
   pools.second.add_refused(0, "Too many open files");
-  CHECK(pools.second.find(2, 0));
+  CHECK(pools.second.find(2, 0, page));
   auto failed = pools.give(4, page);
   pools.first.group_failed(4);
   const std::size_t before = mappings();
   const auto next = pools.give(6, page);
   CHECK(pools.handed_over == 2);
   CHECK(mappings() == before);
-  CHECK(pools.second.find(6, 0));
-  CHECK(pools.second.find(4, 0));
+  CHECK(pools.second.find(6, 0, page));
+  CHECK(pools.second.find(4, 0, page));
 }
 
 }  // namespace

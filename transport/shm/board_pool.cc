@@ -61,12 +61,13 @@ void BoardPool::group_failed(Channel name) noexcept {
 
 // ---- Others' ---------------------------------------------------------------------------------------------------
 
-std::shared_ptr<std::byte> BoardPool::find(Channel name, int owner) {
+std::shared_ptr<std::byte> BoardPool::find(Channel name, int owner, std::size_t bytes) {
   const auto look = [&]() -> std::shared_ptr<std::byte> {
     const auto known = others_.find(owner);
     if (known == others_.end()) return nullptr;
     for (const auto& chunk : known->second.chunks)
-      if (auto place = chunk->enter(name)) return place;
+      if (chunk->place_bytes() >= bytes)
+        if (auto place = chunk->enter(name)) return place;
     return nullptr;
   };
   auto place = look();

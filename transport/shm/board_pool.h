@@ -34,9 +34,9 @@ class BoardPool {
                                   const HandOver& hand_over);
   /// Some member may sleep until a place is given.
   bool is_awaited() const noexcept;
-  /// The place that the first member, `owner`, has given; null: none yet. Throws Error{system}, once, if a chunk of the
-  /// owner's could not be received.
-  std::shared_ptr<std::byte> find(Channel name, int owner);
+  /// The place of at least `bytes` bytes that the first member, `owner`, has given; null: none yet. Throws
+  /// Error{system}, once, if a chunk of the owner's could not be received.
+  std::shared_ptr<std::byte> find(Channel name, int owner, std::size_t bytes);
   /// The place is no longer wanted.
   void forget(Channel name) noexcept;
   /// The group has failed, and members that have not entered its place may never do so. Those that do learn there why

@@ -163,7 +163,7 @@ std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<co
                                                       std::size_t cleared) {
   const bool is_first = members.front() == address_.rank;
   address_of(is_first ? members.back() : members.front());  // throws if this rank is cut off
-  if (!is_first) return pool_.find(name, members.front());
+  if (!is_first) return pool_.find(name, members.front(), bytes);
   auto memory = pool_.give(name, members, bytes, cleared, [this](int peer, const Descriptor& chunk) {
     send_memory(peer, Purpose::pool, pool_channel, chunk);
   });
