@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -16,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
 namespace tutti::transport::testing {
@@ -112,6 +114,38 @@ TEST_CASE("memory of places that are free goes back to the system, but for some"
     held.clear();
     CHECK(reserved_bytes(own->descriptor()) <= before + PoolChunk::most_kept);
   }
+}
+
+TEST_CASE("memory that the system does not take back is clean for the next group all the same") {
+  constexpr std::size_t place_bytes = PoolChunk::most_kept;
+  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, place_bytes);
+  const auto use = [&](std::size_t groups) {
+    std::vector<std::shared_ptr<std::byte>> held;
+    for (Channel name = 2; held.size() < groups; name += 2) {
+      held.push_back(own->give(name, page, page, 1));
+      CHECK(is_filled(held.back().get(), page, 0));
+      std::memset(held.back().get(), 0x5a, page);
+    }
+    return held;
+  };
+  auto held = use(2);
+  REQUIRE(::mlock(held[1].get(), page) == 0);  // as in a program that has called mlockall
+  held.clear();                                // more than is kept
+  held = use(2);
+  held.clear();
+  held = use(PoolChunk::places_in_bucket);
+}
+
+TEST_CASE("a place for which memory is refused is clean for the next group") {
+  Chunk chunk;
+  auto place = chunk.own->give(2, page, page, 1);
+  std::memset(place.get(), 0x5a, page);
+  place.reset();
+  system_calls::refuse(SystemCall::fallocate, ENOSPC, 1);
+  CHECK_THROWS_AS(chunk.own->give(4, 2 * page, 2 * page, 1), Error);
+  system_calls::refuse_none();
+  place = chunk.own->give(6, page, page, 1);
+  CHECK(is_filled(place.get(), page, 0));
 }
 
 TEST_CASE("members that come and leave at the same time neither lose a place nor share it with another group") {

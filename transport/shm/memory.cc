@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -18,6 +19,9 @@ namespace tutti::transport {
 namespace {
 
 constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
+/// A signal makes some kernels undo what the call has reserved so far. This much takes a millisecond, so a program
+/// whose timer ticks more slowly gets on.
+constexpr std::size_t most_at_once = std::size_t{4} << 20;
 constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which some systems require
 
 [[noreturn]] void refuse(const char* what, std::size_t bytes, int error) {
@@ -43,13 +47,16 @@ SharedMemory map(const Descriptor& descriptor, std::size_t bytes) {
 }  // namespace
 
 void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes) {
-  int error = 0;
-  do error = system_calls::fallocate(descriptor.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
-  while (error == EINTR);
-  if (error != 0) refuse("reserve", bytes, error);
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t now = std::min(bytes - done, most_at_once);
+    const int error =
+        system_calls::fallocate(descriptor.get(), static_cast<off_t>(offset + done), static_cast<off_t>(now));
+    if (error != 0 && error != EINTR) refuse("reserve", bytes, error);
+    if (error == 0) done += now;
+  }
 }
 
-void release(std::byte* begin, std::size_t bytes) noexcept { ::madvise(begin, bytes, MADV_REMOVE); }
+bool release(std::byte* begin, std::size_t bytes) noexcept { return ::madvise(begin, bytes, MADV_REMOVE) == 0; }
 
 NewMemory make_memory(const char* name, std::size_t bytes) { return make_memory(name, bytes, bytes); }
 

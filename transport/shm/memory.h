@@ -25,8 +25,10 @@ NewMemory make_memory(const char* name, std::size_t bytes);
 NewMemory make_memory(const char* name, std::size_t bytes, std::size_t reserved);
 /// Throws Error{system} if the system lacks the memory, which would otherwise be a signal at some later access.
 void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes);
-/// Returns whole pages to the system, for all processes that map them. They must be reserved again before use.
-void release(std::byte* begin, std::size_t bytes) noexcept;
+/// Returns whole pages to the system, for all processes that map them. They must be reserved again before use, and are
+/// zeros then. False: they stay as they are, since the system does not take them back from a process that has locked
+/// its memory (mlockall).
+[[nodiscard]] bool release(std::byte* begin, std::size_t bytes) noexcept;
 /// Maps memory that a peer has made, or says what is wrong with its descriptor. The size is sealed, so that accesses
 /// never fault.
 std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor, std::size_t bytes);

@@ -142,10 +142,10 @@ std::shared_ptr<std::byte> PoolChunk::give(Channel name, std::size_t bytes, std:
   return held(index);
 }
 
+/// The place is as it was if this throws: it may still be kept, and dirty.
 void PoolChunk::clear(std::size_t index, std::size_t bytes, std::size_t cleared) {
   Place& given = place(index);
-  const bool was_kept = given.is_kept.exchange(0, std::memory_order_acquire) != 0;
-  if (was_kept) head().kept.fetch_sub(place_bytes_);
+  const bool was_kept = given.is_kept.load(std::memory_order_acquire) != 0;
   std::size_t& reserved = reserved_[index];
   if (!was_kept) reserved = 0;
   const std::size_t dirty = std::min(cleared, reserved);
@@ -154,6 +154,10 @@ void PoolChunk::clear(std::size_t index, std::size_t bytes, std::size_t cleared)
     const std::size_t offset = bytes_before_places(places_) + index * place_bytes_;
     reserve(descriptor_, offset + reserved, bytes - reserved);
     reserved = bytes;
+  }
+  if (was_kept) {
+    given.is_kept.store(0, std::memory_order_relaxed);
+    head().kept.fetch_sub(place_bytes_);
   }
   std::fill_n(memory_of(index), dirty, std::byte{0});
 }
@@ -193,11 +197,9 @@ void PoolChunk::leave(std::size_t index) noexcept {
 
 void PoolChunk::free(std::size_t index) noexcept {
   Place& left = place(index);
-  const bool is_kept = head().kept.fetch_add(place_bytes_) < most_kept;
-  if (!is_kept) {
-    head().kept.fetch_sub(place_bytes_);
-    release(memory_of(index), place_bytes_);
-  }
+  // What the system does not take back is kept, too, and cleared for the next group.
+  const bool is_kept = head().kept.fetch_add(place_bytes_) < most_kept || !release(memory_of(index), place_bytes_);
+  if (!is_kept) head().kept.fetch_sub(place_bytes_);
   left.is_kept.store(is_kept ? 1 : 0, std::memory_order_relaxed);
   const std::uint32_t number = Uses::of(left.uses.load(std::memory_order_relaxed)).number;
   left.uses.store(Uses{number}.word(), std::memory_order_release);

@@ -25,7 +25,8 @@ namespace tutti::transport {
 /// A name can only be in one bucket of places, so finding it costs a few cache lines however many places there are.
 ///
 /// The memory of a place is reserved when it is given away. When all members have left, some of it stays reserved, and
-/// the rest goes back to the system. A rank that dies never leaves: its place is lost for the life of the chunk.
+/// the rest goes back to the system, unless it is locked. A rank that dies never leaves: its place is lost for the life
+/// of the chunk.
 ///
 /// Threading: one thread at a time in each process.
 class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
