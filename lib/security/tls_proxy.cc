@@ -25,6 +25,7 @@
 #include "lib/base/background_thread.h"
 #include "lib/base/fork_mark.h"
 #include "lib/base/system_error_text.h"
+#include "lib/security/tls_ends.h"
 #include "lib/security/tls_proxy_pump.h"
 #include "tutti/error.h"
 
@@ -62,6 +63,7 @@ class TlsProxies::Impl {
 
   bool is_here() const noexcept { return mark_.is_here(); }
   std::size_t count() const noexcept { return count_.load(); }
+  const TlsEnds& ends() const noexcept { return ends_; }
 
   Descriptor encrypt(Descriptor connection, Side side, const Digest& key) {
     if (!is_here() || stopped_.load()) {
@@ -72,7 +74,8 @@ class TlsProxies::Impl {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return {};
     Descriptor users{ends[0]};
     Descriptor ours{ends[1]};
-    const auto stream = make_encrypted_stream(context_, *tls_, std::move(connection), std::move(ours), side, key);
+    const auto stream =
+        make_encrypted_stream(context_, *tls_, std::move(connection), {ends_, users, std::move(ours)}, side, key);
     ++count_;
     asio::post(context_, [this, stream] { add(stream); });
     return users;
@@ -182,6 +185,7 @@ class TlsProxies::Impl {
   std::atomic<bool> stopped_{false};
   std::atomic<std::size_t> count_{0};
   std::promise<void> over_;
+  TlsEnds ends_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   std::set<std::shared_ptr<EncryptedStream>> tls_proxies_;
@@ -224,6 +228,12 @@ int TlsProxies::is_ready(int end) noexcept {
   if (got == 1 && byte == ready_byte) return 0;
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? EAGAIN : ECONNRESET;
 }
+
+Descriptor TlsProxies::connection_behind(const Descriptor& end) const noexcept {
+  return impl_->ends().connection_behind(end);
+}
+
+int TlsProxies::error_behind(const Descriptor& end) const noexcept { return impl_->ends().error_behind(end); }
 
 std::size_t TlsProxies::count() const noexcept { return impl_->count(); }
 

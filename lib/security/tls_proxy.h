@@ -49,6 +49,11 @@ class TlsProxies {
   /// That byte.
   static constexpr std::byte ready_byte{'R'};
 
+  /// A duplicate of the descriptor of the connection behind `end`, for a short look at how it is; empty: there is none.
+  Descriptor connection_behind(const Descriptor& end) const noexcept;
+  /// Why that connection has ended: errno. 0: it has not, or in order, or that is not known.
+  int error_behind(const Descriptor& end) const noexcept;
+
   /// Open connections.
   std::size_t count() const noexcept;
 

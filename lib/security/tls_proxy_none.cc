@@ -25,6 +25,8 @@ Descriptor TlsProxies::encrypt(Descriptor, Handshake&) noexcept {
   return {};
 }
 int TlsProxies::is_ready(int) noexcept { return ENOSYS; }
+Descriptor TlsProxies::connection_behind(const Descriptor&) const noexcept { return {}; }
+int TlsProxies::error_behind(const Descriptor&) const noexcept { return 0; }
 std::size_t TlsProxies::count() const noexcept { return 0; }
 
 }  // namespace tutti

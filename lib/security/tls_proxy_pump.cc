@@ -97,6 +97,7 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
   auto then(Body body) {
     return [self = shared_from_this(), body](const asio::error_code& failed, std::size_t bytes = 0) {
       if (self->closed_) return;
+      self->error_ = failed;
       try {
         body(static_cast<bool>(failed), bytes);
       } catch (const std::exception&) {
@@ -106,10 +107,11 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
   }
 
  public:
-  TlsStream(asio::io_context& context, asio::ssl::context& tls, Descriptor connection, Descriptor user,
+  TlsStream(asio::io_context& context, asio::ssl::context& tls, Descriptor connection, UsersPair pair,
             TlsProxies::Side side, const Digest& key)
       : stream_(adopt(context, std::move(connection)), tls),
-        user_(adopt(context, std::move(user))),
+        user_(adopt(context, std::move(pair.ours))),
+        known_(pair.ends, pair.users, net::SocketView{stream_.next_layer().native_handle()}),
         timer_(context),
         side_(side),
         key_(key) {
@@ -142,7 +144,7 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
     asio::error_code ignored;
     timer_.cancel();
     user_.close(ignored);
-    stream_.next_layer().close(ignored);
+    disconnect();
     if (on_close_) std::exchange(on_close_, nullptr)();  // may drop the last other reference
   }
 
@@ -200,6 +202,7 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
   }
 
   void peer_has_left() {
+    if (error_.category() == asio::error::get_system_category()) known_.note(error_.value());
     peer_left_ = true;
     asio::error_code ignored;
     user_.shutdown(Socket::shutdown_send, ignored);
@@ -237,12 +240,18 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
 
   void hang_up() {
     timer_.cancel();
+    disconnect();
+  }
+
+  void disconnect() {
+    known_.disconnect();
     asio::error_code ignored;
     stream_.next_layer().close(ignored);
   }
 
   asio::ssl::stream<Socket> stream_;
   Socket user_;
+  TlsEnds::Entry known_;
   asio::steady_timer timer_;
   const TlsProxies::Side side_;
   Digest key_;
@@ -253,6 +262,7 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
   bool saying_goodbye_ = false;
   bool said_goodbye_ = false;
   bool closed_ = false;
+  asio::error_code error_;     ///< of the operation that has ended last
   std::size_t collected_ = 0;  ///< bytes of the user's on their way
   std::size_t records_ = 0;    ///< sent under this key, at least
   std::array<std::byte, 4 * record_size> outgoing_;
@@ -277,9 +287,9 @@ std::shared_ptr<asio::ssl::context> make_tls_context() {
 }
 
 std::shared_ptr<EncryptedStream> make_encrypted_stream(asio::io_context& context, asio::ssl::context& tls,
-                                                       Descriptor connection, Descriptor user, TlsProxies::Side side,
+                                                       Descriptor connection, UsersPair pair, TlsProxies::Side side,
                                                        const Digest& key) {
-  return std::make_shared<TlsStream>(context, tls, std::move(connection), std::move(user), side, key);
+  return std::make_shared<TlsStream>(context, tls, std::move(connection), std::move(pair), side, key);
 }
 
 }  // namespace tutti

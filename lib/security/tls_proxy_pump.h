@@ -5,6 +5,7 @@
 
 #include "lib/base/descriptor.h"
 #include "lib/security/secret.h"
+#include "lib/security/tls_ends.h"
 #include "lib/security/tls_proxy.h"
 
 namespace asio {
@@ -35,9 +36,16 @@ class EncryptedStream {
 /// Throws. Both sides of a connection may use the same context.
 std::shared_ptr<asio::ssl::context> make_tls_context();
 
-/// Between `connection` and `user`, which is one end of a pair. Throws.
+/// The pair of sockets between a stream and its user.
+struct UsersPair {
+  TlsEnds& ends;            ///< outlives the stream
+  const Descriptor& users;  ///< only named there by the stream
+  Descriptor ours;
+};
+
+/// Between `connection` and our end of `pair`. Throws.
 std::shared_ptr<EncryptedStream> make_encrypted_stream(asio::io_context& context, asio::ssl::context& tls,
-                                                       Descriptor connection, Descriptor user, TlsProxies::Side side,
+                                                       Descriptor connection, UsersPair pair, TlsProxies::Side side,
                                                        const Digest& key);
 
 }  // namespace tutti

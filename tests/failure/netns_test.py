@@ -222,10 +222,16 @@ class TwoHosts(Case):
 
 
     def test_a_link_that_a_firewall_has_forgotten_is_named_as_such(self):
+        self.forget_links(tls=0)
+
+    def test_so_is_an_encrypted_one(self):
+        self.forget_links(tls=1)
+
+    def forget_links(self, tls):
         log = self.folder / "log-%r"
         # In a ring, ranks 1 and 2 talk over a port of one of them. In other plans perhaps only rank 0 talks across.
         nodes = [self.start_node(n, "--repeat", TUTTI_ALGO="ring", TUTTI_TIMEOUT="25", TUTTI_LOST_AFTER="1",
-                                 TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="NET", TUTTI_DEBUG_FILE=str(log))
+                                 TUTTI_TLS=str(tls), TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="NET", TUTTI_DEBUG_FILE=str(log))
                  for n in range(2)]
         for node in nodes:
             for _ in range(2):

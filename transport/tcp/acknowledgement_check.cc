@@ -26,10 +26,12 @@ bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexc
 }  // namespace
 
 Clock::duration AcknowledgementCheck::silence(std::span<const net::Socket> sockets, Clock::time_point now,
-                                              std::chrono::milliseconds pause) noexcept {
+                                              std::chrono::milliseconds pause, const TlsProxies* tls_proxies) noexcept {
   std::uint32_t waiting = 0;
-  for (std::size_t i = 0; i < sockets.size(); ++i)
-    if (is_unanswered(sockets[i], pause)) waiting |= std::uint32_t{1} << i;
+  for (std::size_t i = 0; i < sockets.size(); ++i) {
+    const net::Socket behind = tls_proxies ? tls_proxies->connection_behind(sockets[i]) : net::Socket{};
+    if (is_unanswered(tls_proxies ? behind : sockets[i], pause)) waiting |= std::uint32_t{1} << i;
+  }
   return silence(waiting, now);
 }
 

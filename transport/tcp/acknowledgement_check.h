@@ -7,6 +7,7 @@
 
 #include "lib/base/net/socket.h"
 #include "lib/security/handshake.h"
+#include "lib/security/tls_proxy.h"
 #include "transport/transport.h"
 
 namespace tutti::transport::tcp {
@@ -17,8 +18,9 @@ class AcknowledgementCheck {
  public:
   /// How long something that was sent at least twice has waited for an acknowledgement; 0: there is no such thing, or
   /// it is not known. A peer that is alive but does not read acknowledges all the same. Must be called every `pause`.
-  Clock::duration silence(std::span<const net::Socket> sockets, Clock::time_point now,
-                          std::chrono::milliseconds pause) noexcept;
+  /// `tls_proxies`: of which `sockets` are ends; null: they are the connections.
+  Clock::duration silence(std::span<const net::Socket> sockets, Clock::time_point now, std::chrono::milliseconds pause,
+                          const TlsProxies* tls_proxies) noexcept;
   /// The same, if bit i of `waiting` says whether something has waited on connection i for `pause`.
   Clock::duration silence(std::uint32_t waiting, Clock::time_point now) noexcept;
   void reset() noexcept { silence(0, {}); }

@@ -121,7 +121,7 @@ bool InLink::progress() noexcept {
   for (int reads = 0; reads < reads_per_pass && !idle(); ++reads) {
     const net::Moved read_now = read();
     if (read_now.failed()) {
-      lost(read_now.error);
+      lost(context_.reason_of_end(sockets_, read_now.error));
       return true;
     }
     if (read_now.bytes == 0) break;

@@ -217,10 +217,7 @@ void OutLink::say_bye() noexcept {
 
 bool OutLink::listen() noexcept {
   const int error = read_last_frame();
-  if (error == EAGAIN) {
-    heard_ = false;
-    return false;
-  }
+  if (error == EAGAIN) return heard_ = false;
   if (error != 0) lost(error);
   return true;
 }
@@ -282,14 +279,16 @@ void OutLink::peer_lost(int error) noexcept {
 
 void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept {
   if (state_ != State::open) return acknowledgements_.reset();
-  const auto silence = acknowledgements_.silence(sockets_, now, pause);
+  const auto silence = acknowledgements_.silence(sockets_, now, pause, context_.tls_proxies.get());
   if (silence < 2 * context_.lost_after) return;
   // The connections stay open as long as the link. Their end could reach the peer as a reset, and the peer would take
   // this process for dead before it is told what has happened.
   give_up(Certainty::sure, is_unacknowledged(context_, peer(), silence));
 }
 
-void OutLink::lost(int error) noexcept { lose(Certainty::echo, is_lost(context_, peer(), sent_bytes_, error)); }
+void OutLink::lost(int error) noexcept {
+  lose(Certainty::echo, is_lost(context_, peer(), sent_bytes_, context_.reason_of_end(sockets_, error)));
+}
 
 void OutLink::lose(Certainty certainty, const Error& reason) noexcept {
   disconnect();

@@ -48,6 +48,13 @@ std::size_t TcpContext::places_shared_with(std::span<const net::Address> theirs)
   return std::clamp<std::size_t>(own_addresses.size(), 1, theirs.size());
 }
 
+int TcpContext::reason_of_end(std::span<const net::Socket> sockets, int error) const {
+  if (!tls_proxies) return error;
+  for (const net::Socket& socket : sockets)
+    if (const int behind = tls_proxies->error_behind(socket); behind != 0) return behind;
+  return error;
+}
+
 Path TcpContext::path_to(int peer, std::size_t place) const {
   Path path{.congestion = is_within_host(peer) ? transport::within_host(congestion) : congestion};
   if (connections > 1 && !own_addresses.empty()) path.from = own_addresses[place];

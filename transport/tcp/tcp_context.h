@@ -71,6 +71,9 @@ struct TcpContext {
   std::vector<net::Address> addresses_of(int peer) const;
   /// How many networks connections to a peer with these addresses may use: the first ones of both, in the same order.
   std::size_t places_shared_with(std::span<const net::Address> theirs) const;
+  /// Why the connections of a link have ended of which `error` says that they have. Where they are encrypted, the link
+  /// only sees the end of a stream.
+  int reason_of_end(std::span<const net::Socket> sockets, int error) const;
   /// How a connection to the peer at its address `place` is made.
   Path path_to(int peer, std::size_t place) const;
 };

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <atomic>
@@ -176,6 +177,31 @@ TEST_CASE("a connection that breaks ends the user's, before and after the stream
     pair.second.reset();
     CHECK(await([&] { return pair.one->count() == 0 && pair.other->count() == 0; }));
   }
+}
+
+TEST_CASE("a user can look at the connection behind its end, and learns why it has ended") {
+  auto wire = connected_tcp_sockets();
+  const Descriptor first{::dup(wire.first.get())}, second{::dup(wire.second.get())};
+  Pair pair{key_of(1), std::move(wire)};
+  REQUIRE(pair.ready());
+  const auto inode = [](const Descriptor& descriptor) {
+    struct ::stat status {};
+    return ::fstat(descriptor.get(), &status) == 0 ? status.st_ino : 0;
+  };
+  const Descriptor twin{::dup(pair.first.get())};
+  CHECK(inode(pair.one->connection_behind(pair.first)) == inode(first));
+  CHECK(inode(pair.one->connection_behind(twin)) == inode(first));
+  CHECK(inode(pair.other->connection_behind(pair.second)) == inode(second));
+  CHECK(!pair.one->connection_behind(first));
+  CHECK(pair.one->error_behind(pair.first) == 0);
+
+  sockaddr nowhere{};
+  nowhere.sa_family = AF_UNSPEC;
+  REQUIRE(::connect(second.get(), &nowhere, sizeof nowhere) == 0);  // resets the connection
+  CHECK(has_ended(pair.first));
+  CHECK(pair.one->error_behind(pair.first) == ECONNRESET);
+  CHECK(pair.one->error_behind(twin) == ECONNRESET);
+  CHECK(await([&] { return !pair.one->connection_behind(pair.first); }));
 }
 
 TEST_CASE("sides with different keys get no encrypted stream") {
