@@ -36,7 +36,8 @@ std::optional<int> number_in(std::string_view text) {
   return good ? std::optional{value} : std::nullopt;
 }
 
-/// "0-3,8", as the kernel writes lists of cores; nothing if it is not such a list.
+/// "0-3,8", as the kernel writes lists of cores; nothing if it is not such a list. Its numbers ascend, so that a short
+/// text has no more of them than there can be.
 std::optional<std::vector<int>> numbers_in(std::string_view list) {
   std::vector<int> numbers;
   while (true) {
@@ -45,7 +46,7 @@ std::optional<std::vector<int>> numbers_in(std::string_view list) {
     const std::size_t dash = range.find('-');
     const auto first = number_in(range.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : number_in(range.substr(dash + 1));
-    if (!first || !last || *last < *first) return std::nullopt;
+    if (!first || !last || *last < *first || (!numbers.empty() && *first <= numbers.back())) return std::nullopt;
     for (int number = *first; number <= *last; ++number) numbers.push_back(number);
     if (comma == std::string_view::npos) return numbers;
     list.remove_prefix(comma + 1);
@@ -155,7 +156,8 @@ Topology Topology::parse(std::string_view text, std::string_view file_name) {
       if (words.size() < 3)
         refuse(fmt::format("expected \"{} 0-3 cache NAME node NAME\", cache or node or both", words[0]));
       const auto numbers = numbers_in(words[1]);
-      if (!numbers) refuse(fmt::format("\"{}\" is not a list of {}s such as 0-3,8", words[1], words[0]));
+      if (!numbers)
+        refuse(fmt::format("\"{}\" is not a list of {}s such as 0-3,8, from the lowest on", words[1], words[0]));
       const Place place = place_in(std::span{words}.subspan(2));
       std::map<int, Place>& places = words[0] == "rank" ? topology.by_rank_ : topology.by_core_;
       for (const int number : *numbers)

@@ -102,6 +102,7 @@ TEST_CASE("a file of another form is refused, with the line") {
            {"\n\nrank 0", "made-up:3: expected \"rank 0-3 cache NAME node NAME\""},
            {"rank 0 1", "made-up:1: \"1\" is neither cache nor node"},
            {"rank 3-1 cache a", "made-up:1: \"3-1\" is not a list of ranks such as 0-3,8"},
+           {"rank 0-3,2-5 cache a", "made-up:1: \"0-3,2-5\" is not a list of ranks such as 0-3,8, from the lowest on"},
            {"core 1,, cache a", "made-up:1: \"1,,\" is not a list of cores"},
            {"core 99999999 cache a", "made-up:1: \"99999999\" is not a list of cores"},
            {"core -1 cache a", "made-up:1: \"-1\" is not a list of cores"},
