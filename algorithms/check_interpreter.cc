@@ -85,6 +85,17 @@ void Interpreter::check_results() {
   }
   explain_losses(world_, run_, in_place_, wrong);
   for (const WrongResult& result : wrong) report_.problem(result.rank, result.text);
+  if (wrong.empty() && world_.collective == Collective::all_reduce)
+    for (int rank = 1; rank < world_.ranks; ++rank) compare_with_first(rank);
+}
+
+void Interpreter::compare_with_first(int rank) {
+  for (int block = 0; block < world_.blocks; ++block) {
+    const Blocks place{Buffer::output, block, 1};
+    if (find(rank, place)->set == find(0, place)->set) continue;
+    return report_.problem(rank, "combines " + to_string(place) +
+                                     " in another order than rank 0, so the last bits of sums would differ" + mode());
+  }
 }
 
 std::span<const Value> Interpreter::memory(int rank) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "algorithms/check_world.h"
@@ -23,7 +24,8 @@ constexpr SetId first_rank = 4;  // then {0}, {1}, ...
 /// Which orders of combining are accepted.
 enum class FoldOrder : std::uint8_t { any, rank_order, left_fold };
 
-/// Sets of ranks, numbered in the order in which they are first made.
+/// Sets of ranks, numbered in the order in which they are first made. Two with one number have been combined in the
+/// same way, so that sums of floating-point numbers have the same bits; a + b is b + a there, unless order matters.
 class Sets {
  public:
   Sets(int ranks, FoldOrder order);
@@ -31,6 +33,7 @@ class Sets {
   SetId of(int rank) const { return first_rank + static_cast<SetId>(rank); }
 
   SetId combine(SetId left, SetId right) {
+    if (order_ == FoldOrder::any && right < left) std::swap(left, right);
     if (left == last_left_ && right == last_right_) return last_;
     last_left_ = left;
     last_right_ = right;
@@ -118,6 +121,8 @@ class Interpreter {
   Value defined(Value value, const Blocks& blocks, int i);
   Value combine(Value left, Value right, const Blocks& dst, int i);
   std::optional<WrongResult> wrong_result(int rank, int block);
+  /// Ranks of an all_reduce end with the same bits.
+  void compare_with_first(int rank);
 
   void problem(const std::string& text);
   const char* mode() const { return in_place_ ? " (in place)" : ""; }

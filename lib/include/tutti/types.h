@@ -144,8 +144,8 @@ enum class OpKind : std::uint8_t { sum, product, min, max, band, bor, bxor, avg,
 /// How a reduction combines two elements. Use the constants below, premul_sum() or user_op().
 ///
 /// An op must be associative and commutative, since algorithms combine ranks in different orders (all ranks still end
-/// with the same bits). With the option `deterministic`, and in scans, the result is the left fold in rank order, and
-/// the op need not commute.
+/// with the same bits). With the option `deterministic` the result is the left fold in rank order. Then, and in scans,
+/// which combine ranks in their order, but in whatever groups, the op need not commute.
 ///
 /// All ranks compute in the same floating-point modes, whatever the modes of their threads: rounding to nearest, with
 /// subnormal numbers, and without traps. Only an op of your own runs in the modes of its caller (see user_op()). A
