@@ -289,16 +289,18 @@ bool BoardCollectives::may_add(const Entry& entry) noexcept {
   return board_->is_in_next(before) && !heed_other_call(before, entry);
 }
 
-/// Fails the group if `rank` has begun the round that this rank is about to begin, in a call that differs.
+/// The group fails soon if `rank` has begun the round that this rank is about to begin, in a call that differs.
 bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   if (rank == group_.rank() || !board_->differs_in_next(rank, entry.history)) return false;
   fail_for_other_call(rank, entry);
   return true;
 }
 
+/// From now on this rank only waits to be told which of them is wrong.
 void BoardCollectives::fail_for_other_call(int rank, const Entry& entry) noexcept {
+  if (std::exchange(stuck_, true)) return;
   const transport::Frame ours = transport::frame_of(*entry.words);
-  group_.fail(collectives_.mismatch(rank, ours, ours));
+  group_.suspect(collectives_.mismatch(rank, ours, ours));
 }
 
 bool BoardCollectives::heed_abort(int rank) noexcept {

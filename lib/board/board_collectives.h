@@ -117,7 +117,7 @@ class BoardCollectives final : public Pollable {
   int round_ = 0;                            ///< of the first call in the queue, from 0
   const std::byte* contribution_ = nullptr;  ///< of that call; an injected fault may have changed a copy
   bool begun_ = false;                       ///< this rank has begun the round
-  bool stuck_ = false;                       ///< an injected fault: the call never ends here
+  bool stuck_ = false;                       ///< the call never ends here: an injected fault, or ranks that differ
   bool has_yielded_ = false;                 ///< since begin_inline()
   bool looked_for_sleepers_ = false;         ///< since the last post
   std::uint32_t last_posted_ = 0;            ///< number of the last call that was posted

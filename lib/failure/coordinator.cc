@@ -88,7 +88,7 @@ void Coordinator::tell_who_departed() {
   member_.user_->departed(departed);
 }
 
-// ---- Broken links ----------------------------------------------------------------------------------------------
+// ---- Suspicions ------------------------------------------------------------------------------------------------
 
 void Coordinator::hear(int reporter, const Failure& suspicion) {
   if (reporter != member_.rank_ && !member_.job_.is_alive(reporter)) return;
@@ -98,7 +98,8 @@ void Coordinator::hear(int reporter, const Failure& suspicion) {
 }
 
 /// A rank without network suspects all others, and all others suspect it. So the rank that most others suspect is lost.
-/// If its process had ended, that would be known by now.
+/// If its process had ended, that would be known by now. The same holds for a rank that makes another call than the
+/// others do.
 Failure Coordinator::most_suspected(const BrokenLinks& links) const {
   std::map<int, int> votes;
   for (const auto& [reporter, suspicion] : links.suspicions) ++votes[suspicion.culprit];

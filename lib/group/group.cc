@@ -165,10 +165,15 @@ void Group::fail(const Error& found, Origin origin) noexcept {
 void Group::link_failed(const transport::Link& link, const Error& reason) noexcept {
   const Error explained = explain(link, reason);
   const bool certain = explained.details().reported || explained.code() != ErrorCode::peer_lost;
+  if (!suspects_peer_ && certain) return fail(explained);
+  suspect(explained);
+}
+
+void Group::suspect(const Error& reason) noexcept {
   if (failure_ || suspects_peer_) return;
-  if (certain || !context_->failure_router->is_watched()) return fail(explained);
+  if (!context_->failure_router->is_watched()) return fail(reason);
   suspects_peer_ = true;
-  context_->failure_router->suspect(*this, explained);
+  context_->failure_router->suspect(*this, reason);
 }
 
 /// If the coordinator, which should have found out why the deadline passed, does not answer, it is the most likely

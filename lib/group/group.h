@@ -88,6 +88,9 @@ class Group final : public Failable {
   void fail_now() noexcept override;
   /// Handles a broken link. If there is a failure detector, the coordinator decides what has failed.
   void link_failed(const transport::Link& link, const Error& reason) noexcept;
+  /// Fails soon. The ranks that find something wrong between two of them may each take another one for the culprit, so
+  /// the coordinator hears them all and names the one that most of them do.
+  void suspect(const Error& reason) noexcept;
   /// Fails because a deadline has passed and no answer has come. `text`: what is known here; `peer`: the rank for which
   /// this one waits.
   void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
@@ -124,7 +127,7 @@ class Group final : public Failable {
   std::vector<int> group_rank_;
   int rank_ = -1;
   std::optional<Error> failure_;
-  bool suspects_peer_ = false;  // its link broke, and the coordinator has not decided yet
+  bool suspects_peer_ = false;  // and the coordinator has not decided yet
   std::atomic<const char*> within_{nullptr};
   GroupUser* collectives_ = nullptr;  // null until join()
   GroupUser* messages_ = nullptr;

@@ -186,6 +186,27 @@ TEST_CASE("a rank that calls something else is named on every rank, whatever dif
   for (const std::string& one : wrong) FAIL_CHECK(one);
 }
 
+TEST_CASE("all ranks are told of the same rank, whoever compares its call with whose first") {
+  for (const Kind kind : {Kind::tcp, Kind::shm}) {
+    for (int odd = 0; odd < ranks; ++odd) {
+      std::vector<int> named(static_cast<std::size_t>(ranks), -1);
+      run_ranks({.ranks = ranks, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
+        std::vector<float> data(comm.rank() == odd ? 11 : 10);
+        try {
+          comm.all_reduce(data, sum);
+          for (int i = 0; i < 3; ++i) comm.barrier();
+        } catch (const Error& error) {
+          named[static_cast<std::size_t>(comm.rank())] = error.rank();
+        }
+      });
+      CAPTURE(odd);
+      CAPTURE(std::string{name_of(kind)});
+      CHECK(named[0] >= 0);
+      CHECK(std::ranges::count(named, named[0]) == ranks);
+    }
+  }
+}
+
 TEST_CASE("calls that pass although they differ are noticed by the next one") {
   for (const Kind kind : {Kind::tcp, Kind::shm}) {
     run_ranks({.ranks = 2, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
