@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -41,12 +42,26 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using asio::posix::stream_descriptor;
 
+/// A rank, or a launcher, fails at once when the clients of its server leave it no descriptor. Clients that have proved
+/// to be of the job are not limited.
+ServerLimits within_descriptors(ServerLimits limits, bool has_secret) {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) descriptors.rlim_cur = 1024;
+  const rlim_t share = descriptors.rlim_cur / limits.descriptor_share;
+  const auto lower = [](std::size_t& limit, rlim_t most) {
+    limit = static_cast<std::size_t>(std::min<rlim_t>(limit, std::max<rlim_t>(most, 1)));
+  };
+  if (!has_secret) lower(limits.connections, share);
+  lower(limits.unidentified, share / 4);
+  return limits;
+}
+
 }  // namespace
 
 class TcpStoreServer::Impl final : public ConnectionHost {
  public:
   Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const AccessPolicy& access_policy)
-      : limits_(limits),
+      : limits_(within_descriptors(limits, !access_policy.secret.empty())),
         key_(store_key(access_policy.secret)),
         asks_for_user_(access_policy.secret.empty() && !access_policy.insecure),
         tls_proxies_(access_policy.tls_proxies),

@@ -20,6 +20,10 @@ struct ServerLimits {
   std::chrono::milliseconds grace{500};       ///< but not before that age: a thousand ranks may start at once
   std::chrono::milliseconds identify{5'000};  ///< time to identify themselves
   std::chrono::milliseconds stall{30'000};    ///< without a byte in the middle of a request or an answer
+  /// Without a secret all connections together take at most this part of the descriptors that the process may have when
+  /// the server starts (RLIMIT_NOFILE): 2 is a half. With or without one, those that have not identified themselves
+  /// take a quarter of it. The process needs the others, for example for a link to each client.
+  std::size_t descriptor_share = 2;
 };
 
 /// A TCP store: serves PyTorch's TCPStore protocol from a thread of its own until it is destroyed.

@@ -2,12 +2,11 @@
 
 #include <fmt/core.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "cli/base/output.h"
 #include "lib/base/environment.h"
@@ -63,14 +62,11 @@ rendezvous::AccessPolicy access_policy_of(const Job& job) {
 
 /// Limits for the store that asks for no proof, so that memory and descriptors remain for the ranks' own store.
 rendezvous::ServerLimits limits_of_plain_store() {
-  constexpr rlim_t most = 16'384;
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) descriptors.rlim_cur = 1024;
   rendezvous::ServerLimits limits;
   limits.total_bytes = std::size_t{128} << 20;
   limits.message_bytes = std::size_t{16} << 20;
-  limits.connections = static_cast<std::size_t>(std::min(most, descriptors.rlim_cur / 4));
-  limits.unidentified = std::min(limits.unidentified, limits.connections / 4);
+  limits.connections = 16'384;
+  limits.descriptor_share = 4;
   return limits;
 }
 

@@ -1,5 +1,5 @@
 """Ranks that meet where something is amiss: loopback is down, a variable names a network that is not there, a process is
-killed before all have met, or a store is reached by another name of its host.
+killed before all have met, or strangers are at the store that a rank serves.
 
     rendezvous_test.py TUTTI JOIN
 """
@@ -15,6 +15,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
+import members
 from harness import Case, Finished, free_port, run, start, tutti
 
 
@@ -101,6 +102,30 @@ class Killed(Case):
         done = Finished(ranks[1], 40)
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, "closed the connection")
+
+
+class Besieged(Case):
+    """Two ranks with a secret, of which the first serves the store and may have few descriptors."""
+
+    DESCRIPTORS = 128
+
+    def rank(self, rank, *words):
+        return start(*words, harness.JOIN, env=self.environment | {"TUTTI_RANK": str(rank), "TUTTI_SIZE": "2"})
+
+    def test_strangers_at_the_store_leave_rank_0_the_descriptors_that_it_needs(self):
+        place = f"127.0.0.1:{free_port()}"
+        self.environment = {"TUTTI_RDZV": f"tcp://{place}", "TUTTI_SECRET": "known to members only",
+                            "TUTTI_TIMEOUT": "60", "TUTTI_TRANSPORT": "tcp"}
+        ranks = [self.rank(0, "sh", "-c", f'ulimit -n {self.DESCRIPTORS}; exec "$@"', "sh")]
+        done = tutti("store", "wait", "tutti/0/rank_info/0", "--rdzv", place, env=self.environment)
+        self.assertEqual(done.code, 0, done)
+        with contextlib.ExitStack() as strangers:
+            for _ in range(self.DESCRIPTORS + 20):
+                stranger = strangers.enter_context(members.dial(place))
+                stranger.sendall(b"\x80")  # without a byte the kernel would keep it from the server
+            ranks.append(self.rank(1))
+            done = [Finished(rank, 40) for rank in ranks]
+        self.assertEqual([(one.code, one.lines) for one in done], [(0, ["sum 3"])] * 2, done)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 #include "rendezvous/tcp_server.h"
 
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -289,35 +287,6 @@ TEST_CASE("where all places are taken, the client that has been idle longest giv
   check_serves(server);
   CHECK(second.is_closed());
   CHECK(waiting.is_silent());
-}
-
-TEST_CASE("out of file descriptors, newcomers wait until somebody has left") {
-  const TcpStoreServer server{any_port};
-  check_serves(server);
-  CHECK(eventually([&] { return server.figures().connections == 0; }));
-  rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  const int highest = ::fcntl(0, F_DUPFD_CLOEXEC, 200);
-  ::close(highest);
-  rlimit lower = before;
-  lower.rlim_cur = 200;
-  ::setrlimit(RLIMIT_NOFILE, &lower);
-  std::vector<int> spares;
-  for (int spare = 0; (spare = ::dup(0)) >= 0;) spares.push_back(spare);
-  const auto free_one = [&] {
-    ::close(spares.back());
-    spares.pop_back();
-  };
-  free_one();
-  RawClient client{server.endpoint()};  // has the last one: the server has none to accept it with
-  client.send(greeting() + bytes("07"));
-  const bool was_silent = client.is_silent();
-  free_one();
-  const std::string answer = client.recv(8);
-  while (!spares.empty()) free_one();
-  ::setrlimit(RLIMIT_NOFILE, &before);
-  CHECK(was_silent);
-  CHECK(answer.size() == 8);
 }
 
 TEST_CASE("clients that wait when the server ends hear of it at once") {

@@ -1,0 +1,121 @@
+// A server leaves most descriptors to its process, and copes when there are none.
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "rendezvous/tcp_protocol.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_store.h"
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::ServerLimits;
+using rendezvous::StoreMessage;
+using rendezvous::StoreOp;
+using rendezvous::TcpStoreServer;
+
+const Secret secret = Secret::from_text("known to members only", "test");
+const Secret none;
+
+constexpr rlim_t few = 200;
+
+/// As long as it lives, this process gets no descriptor above `few`.
+class FewDescriptors {
+ public:
+  FewDescriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit lower{few, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &lower);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// A server of a process that may have `few` descriptors. The tests' own ends need more.
+std::unique_ptr<TcpStoreServer> serve(const Secret& with, const ServerLimits& limits) {
+  const FewDescriptors now;
+  return std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0}, limits, Clock::now() + patience,
+                                          rendezvous::AccessPolicy{.secret = with});
+}
+
+std::string question() {
+  return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes() +
+         StoreMessage{StoreOp::key_count}.bytes();
+}
+
+}  // namespace
+
+TEST_CASE("strangers take an eighth of the descriptors at most, with a secret and without") {
+  for (const Secret& with : {secret, none}) {
+    CAPTURE(with.empty());
+    const auto server = serve(with, {.grace = 0ms, .identify = 10 * patience});
+    constexpr std::size_t count = few / 4;
+    std::vector<RawClient> strangers;
+    for (std::size_t i = 0; i < count; ++i) {
+      strangers.emplace_back(server->endpoint());
+      strangers.back().send(bytes(with.empty() ? "00" : "80"));
+    }
+    const std::size_t first_to_stay = count - few / 8;
+    for (std::size_t i = 0; i < first_to_stay; ++i) REQUIRE(strangers[i].is_closed());
+    CHECK(server->figures().connections <= few / 8);
+    // One may have made room for a connection that has not come.
+    for (std::size_t i = first_to_stay + 1; i < count; ++i) CHECK(strangers[i].is_silent());
+  }
+}
+
+TEST_CASE("without a secret all clients together take half of the descriptors at most") {
+  const auto server = serve(none, {.idle = 0ms});
+  constexpr std::size_t beyond = 10;
+  std::vector<RawClient> clients;
+  for (std::size_t i = 0; i < few / 2 + beyond; ++i) {
+    clients.emplace_back(server->endpoint());
+    clients.back().send(question());
+    REQUIRE(clients.back().recv(8).size() == 8);
+  }
+  for (std::size_t i = 0; i < beyond; ++i) REQUIRE(clients[i].is_closed());
+  for (std::size_t i = beyond; i < clients.size(); ++i) CHECK(clients[i].is_silent());
+}
+
+TEST_CASE("members of a job with a secret may take all descriptors") {
+  const auto server = serve(secret, {.idle = 0ms});
+  std::vector<std::shared_ptr<Store>> members;
+  for (std::size_t i = 0; i < few / 2 + 10; ++i) {
+    members.push_back(rendezvous::connect_tcp_store(server->endpoint(), patience, secret));
+    CHECK(members.back()->add("members", 1) == static_cast<std::int64_t>(i) + 1);
+  }
+  for (const auto& member : members) CHECK(member->get("members") == std::to_string(members.size()));
+}
+
+TEST_CASE("out of file descriptors, newcomers wait until somebody has left") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  tcp_store(server.endpoint().host, server.endpoint().port, patience)->key_count();
+  CHECK(eventually([&] { return server.figures().connections == 0; }));
+  std::string answer;
+  bool was_silent = false;
+  {
+    const FewDescriptors now;
+    std::vector<Descriptor> spares;
+    while (Descriptor spare{::fcntl(0, F_DUPFD_CLOEXEC, 0)}) spares.push_back(std::move(spare));
+    spares.pop_back();
+    RawClient client{server.endpoint()};  // has the last one: the server has none to accept it with
+    client.send(question());
+    was_silent = client.is_silent();
+    spares.pop_back();
+    answer = client.recv(8);
+  }
+  CHECK(was_silent);
+  CHECK(answer.size() == 8);
+}
+
+}  // namespace tutti::testing
