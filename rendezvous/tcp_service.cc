@@ -191,9 +191,13 @@ StoreService::Outcome StoreService::keep_will(Client& client, const std::string&
     return Outcome::answered;
   }
   if (!LeaveActions::decode(text)) return Outcome::refused;
-  Kept& kept = wills_[&client][key];
-  if (!budget_.change(kept.held, Table::bytes_of(key, text))) return Outcome::refused;
-  kept.text = std::move(text);
+  auto& wills = wills_[&client];
+  const auto [place, is_new] = wills.try_emplace(key);
+  if (!budget_.change(place->second.held, Table::bytes_of(key, text))) {
+    if (is_new) wills.erase(place);  // there is nothing to carry out under this key
+    return Outcome::refused;
+  }
+  place->second.text = std::move(text);
   return Outcome::answered;
 }
 
@@ -209,6 +213,7 @@ void StoreService::leave(Client& client) {
 void StoreService::carry_out(const std::string& key, Kept& kept) {
   budget_.change(kept.held, 0);
   const auto actions = LeaveActions::decode(kept.text);
+  if (!actions) return;
   const std::string prefix = LeaveActions::prefix_of(key).value_or("");
   const std::string* holder = table_.find(prefix + actions->place());
   if (holder == nullptr || *holder != actions->holder()) return;

@@ -11,6 +11,7 @@
 
 #include "rendezvous/leave_actions.h"
 #include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_service.h"
 #include "tests/rendezvous/harness.h"
 
 namespace tutti::testing {
@@ -18,6 +19,7 @@ namespace {
 
 using rendezvous::Attendance;
 using rendezvous::LeaveActions;
+using rendezvous::StoreService;
 using rendezvous::TcpStoreServer;
 
 Clock::time_point late() { return Clock::now() + patience; }
@@ -281,6 +283,36 @@ TEST_CASE("a value that has no leave actions, or exceeds the server's memory, co
   LeaveActions{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "1");
   CHECK_THROWS_AS(writer->key_count(), Error);
   CHECK(eventually([&] { return server.figures().memory_bytes < 1000; }));
+}
+
+TEST_CASE("leave actions that the memory is too small for change nothing when their client goes") {
+  struct Client final : StoreService::Client {
+    void stop_waiting() override {}
+  };
+  rendezvous::Budget budget{4096};
+  StoreService service{budget, 4096};
+  std::string answer;
+  const auto set = [&](Client& client, const std::string& key, const std::string& value) {
+    return service.serve(client, {.op = rendezvous::StoreOp::set, .fields = {key, value}}, answer);
+  };
+  const auto will = [](std::size_t bytes) {
+    return LeaveActions{"place", "me"}.set("left", std::string(bytes, 'x')).encode();
+  };
+  Client first, second, reader;
+  REQUIRE(set(reader, "/place", "me") == StoreService::Outcome::answered);
+  const std::size_t before = budget.used();
+
+  CHECK(set(first, "/.will/0", will(5000)) == StoreService::Outcome::refused);
+  service.leave(first);
+  CHECK(budget.used() == before);
+  CHECK(service.stored_bytes() == before);
+
+  CHECK(set(second, "/.will/1", will(10)) == StoreService::Outcome::answered);
+  CHECK(set(second, "/.will/1", will(5000)) == StoreService::Outcome::refused);
+  CHECK(set(second, "/.will/2", will(5000)) == StoreService::Outcome::refused);
+  service.leave(second);
+  CHECK(service.stored_bytes() == before + rendezvous::Table::bytes_of("/left", std::string(10, 'x')));
+  CHECK(budget.used() == service.stored_bytes());
 }
 
 }  // namespace tutti::testing
