@@ -42,6 +42,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using asio::posix::stream_descriptor;
 
+/// Connections to accept before clients get their turn: somebody may connect faster than this thread accepts.
+constexpr int accepts_at_once = 16;
+
 /// A rank, or a launcher, fails at once when the clients of its server leave it no descriptor. Clients that have proved
 /// to be of the job are not limited.
 ServerLimits within_descriptors(ServerLimits limits, bool has_secret) {
@@ -143,22 +146,22 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
   void accept() {
     try {
-      accept_all();
+      accept_from_all();
     } catch (const std::exception&) {
       pause_accepting();
     }
   }
 
-  void accept_all() {
+  void accept_from_all() {
     for (Listener& listener : listeners_) {
-      if (!accept_all(listener)) return pause_accepting();
-      accept_later(listener);
+      if (!accept_some(listener)) return pause_accepting();
+      accept_later(listener);  // at once, if more connections wait there
     }
   }
 
   /// False: there is no room for more connections now.
-  bool accept_all(Listener& listener) {
-    for (;;) {
+  bool accept_some(Listener& listener) {
+    for (int i = 0; i < accepts_at_once; ++i) {
       if (!make_room()) return false;
       Descriptor socket{::accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
       if (socket) {
@@ -170,6 +173,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
       }
       // Any other error concerns only the connection that was about to be accepted.
     }
+    return true;
   }
 
   /// False when a new connection must wait until one before it has identified itself, or had time enough to.

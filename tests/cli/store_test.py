@@ -4,13 +4,16 @@
     store_test.py path/to/tutti
 """
 
+import contextlib
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import unittest
 
-from harness import sockets_of, wait_until
+from harness import sockets_of, stop_process, wait_until
 
 TUTTI = ""
 GOOD, FAILED, USAGE = 0, 1, 6
@@ -71,6 +74,18 @@ class Store(unittest.TestCase):
         self.assertIsNone(getter.poll())
         self.assertGood(self.say("set", "late", "here"))
         self.assertEqual(getter.communicate(timeout=60)[0], "here\n")
+
+    def test_clients_that_came_while_the_server_could_not_run_are_all_served(self):
+        host, _, port = self.place.rpartition(":")
+        stop_process(self.server.pid)
+        with contextlib.ExitStack() as clients:
+            waiting = []
+            for _ in range(100):
+                client = clients.enter_context(socket.create_connection((host, int(port)), timeout=60))
+                client.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\x07")  # how many keys there are
+                waiting.append(client)
+            self.server.send_signal(signal.SIGCONT)
+            self.assertEqual([client.recv(8) for client in waiting], [struct.pack("<q", 0)] * len(waiting))
 
     def test_a_place_that_is_no_tcp_store(self):
         for place in ("file:///tmp/x", "env://"):
