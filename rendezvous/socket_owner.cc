@@ -32,47 +32,52 @@ void put(const net::Address& address, __be16& port, __be32 (&words)[4]) {
   }
 }
 
+}  // namespace
+
+SocketOwners::SocketOwners() : netlink_(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)) {}
+
 /// The socket that goes from `from` to `to`; empty if the kernel knows none, or does not answer.
-std::optional<inet_diag_msg> look_up(int netlink, const net::Address& from, const net::Address& to) {
+std::optional<inet_diag_msg> SocketOwners::look_up(const net::Address& from, const net::Address& to) {
   Query query;
   query.header.nlmsg_len = sizeof query;
   query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   query.header.nlmsg_flags = NLM_F_REQUEST;
+  query.header.nlmsg_seq = ++questions_;
   query.request.sdiag_family = static_cast<__u8>(from.family());
   query.request.sdiag_protocol = IPPROTO_TCP;
   query.request.idiag_states = ~0u;
   query.request.id.idiag_cookie[0] = query.request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   put(from, query.request.id.idiag_sport, query.request.id.idiag_src);
   put(to, query.request.id.idiag_dport, query.request.id.idiag_dst);
-  if (::send(netlink, &query, sizeof query, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof query)) return std::nullopt;
+  if (::send(netlink_.get(), &query, sizeof query, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof query))
+    return std::nullopt;
 
   // The kernel has answered before send() returns.
   alignas(nlmsghdr) std::array<char, 1024> answer;
-  const ssize_t got = ::recv(netlink, answer.data(), answer.size(), MSG_DONTWAIT);
   nlmsghdr header{};
-  if (got < static_cast<ssize_t>(sizeof header + sizeof(inet_diag_msg))) return std::nullopt;
-  std::memcpy(&header, answer.data(), sizeof header);
+  while (header.nlmsg_seq != query.header.nlmsg_seq) {
+    const ssize_t got = ::recv(netlink_.get(), answer.data(), answer.size(), MSG_DONTWAIT);
+    if (got < static_cast<ssize_t>(sizeof header + sizeof(inet_diag_msg))) return std::nullopt;
+    std::memcpy(&header, answer.data(), sizeof header);
+  }
   if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
   inet_diag_msg message{};
   std::memcpy(&message, answer.data() + NLMSG_HDRLEN, sizeof message);
   return message;
 }
 
-}  // namespace
-
-std::optional<SocketOwner> owner_of_peer(int connected) {
+std::optional<SocketOwner> SocketOwners::of_peer(int connected) {
   const net::Address here = net::local_address(net::SocketView{connected});
   if (here.length == 0) return std::nullopt;
   const net::Address there = net::remote_address(net::SocketView{connected});
   if (there.length == 0) return SocketOwner{};
-  const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
-  if (!netlink) return std::nullopt;
-  const std::optional<inet_diag_msg> found = look_up(netlink.get(), there, here);
+  if (!netlink_) return std::nullopt;
+  const std::optional<inet_diag_msg> found = look_up(there, here);
   // An orphaned socket has no inode, and the kernel reports root as its owner.
   if (found) return SocketOwner{found->idiag_inode != 0, found->idiag_uid};
   // Not found means that it has gone, if this interface works here, which our own end shows, and if it was on this
   // host.
-  if (!there.is_loopback() || !look_up(netlink.get(), here, there)) return std::nullopt;
+  if (!there.is_loopback() || !look_up(here, there)) return std::nullopt;
   return SocketOwner{};
 }
 

@@ -66,7 +66,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const AccessPolicy& access_policy)
       : limits_(within_descriptors(limits, !access_policy.secret.empty())),
         key_(store_key(access_policy.secret)),
-        asks_for_user_(access_policy.secret.empty() && !access_policy.insecure),
+        owners_(access_policy.secret.empty() && !access_policy.insecure ? std::make_unique<SocketOwners>() : nullptr),
         tls_proxies_(access_policy.tls_proxies),
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes) {
@@ -204,8 +204,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
   /// False for a connection that another user of this host has made, or that has been given up already.
   bool is_ours(int socket) {
-    if (!asks_for_user_) return true;
-    const std::optional<SocketOwner> owner = owner_of_peer(socket);
+    if (!owners_) return true;
+    const std::optional<SocketOwner> owner = owners_->of_peer(socket);
     if (!owner) return true;
     const bool admitted = owner->open && (owner->user == 0 || owner->user == ::geteuid());
     if (owner->open && !admitted) ++strangers_;
@@ -263,7 +263,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
   const ServerLimits limits_;
   const Secret key_;
-  const bool asks_for_user_;
+  const std::unique_ptr<SocketOwners> owners_;  // null: every user of the host is served
   const std::shared_ptr<TlsProxies> tls_proxies_;
   Endpoint endpoint_;
   bool on_loopback_ = true;

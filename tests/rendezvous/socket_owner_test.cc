@@ -15,6 +15,7 @@
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
+#include "tests/transport/no_descriptors.h"
 
 namespace tutti::testing {
 namespace {
@@ -69,15 +70,21 @@ TEST_CASE("bytes that a client leaves behind are not taken for root's") {
     return ::poll(&ready, 1, 0) == 1;
   }));
   const Descriptor accepted{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)};
-  const auto alive = rendezvous::owner_of_peer(accepted.get());
+  rendezvous::SocketOwners owners;
+  const auto alive = owners.of_peer(accepted.get());
   if (!alive) {
     MESSAGE("skipped: this kernel does not tell whose a socket is");
     return;
   }
   CHECK(alive->open);
   CHECK(alive->user == ::geteuid());
+  {
+    const transport::testing::NoDescriptors now;
+    const auto found = owners.of_peer(accepted.get());
+    CHECK((found && found->open && found->user == ::geteuid()));  // nobody gets in unseen
+  }
   client.reset();
-  CHECK(eventually([&] { return !rendezvous::owner_of_peer(accepted.get())->open; }));
+  CHECK(eventually([&] { return !owners.of_peer(accepted.get())->open; }));
 }
 
 }  // namespace tutti::testing
