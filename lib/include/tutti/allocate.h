@@ -75,7 +75,7 @@ class [[nodiscard]] SharedArray {
 ///            and all_to_all in place run as with ordinary memory. The result has the same bits as with `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. In a call, either every rank passes its own part of one allocation, or no rank passes
-///            memory of an allocation of `comm` (Error{mismatch}).
+///            memory of an allocation of `comm` (Error{mismatch}). An all_to_all is in place on every rank, or on none.
 /// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. It is
 ///            ordinary memory if the ranks share no memory, if there are more than 128 of them, if boards are off
 ///            (TUTTI_BOARD_BYTES=0), or if the system refuses it (with a warning).
