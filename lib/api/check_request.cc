@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/api/buffer_checks.h"
 #include "lib/api/communicator_state.h"
 #include "lib/base/gpu/memory.h"
 #include "lib/collective/call.h"
@@ -33,6 +34,7 @@ class Checker {
     if (traits_.is_rooted() && (request_.root < 0 || request_.root >= group_.size()))
       refuse(fmt::format("root {} is not a rank of this communicator; valid are 0 to {}", request_.root,
                          group_.size() - 1));
+    check_sizes();
     if (traits_.in_place == InPlace::always) return;  // one buffer
     if (request_.variable) check_counts();
     check_shapes();
@@ -46,6 +48,21 @@ class Checker {
   }
 
   std::size_t ranks() const { return static_cast<std::size_t>(group_.size()); }
+
+  /// The part of each rank comes first, since its count is the one that programs give.
+  void check_sizes() const {
+    if (!traits_.scatters()) require_possible(traits_.input, request_.input);
+    require_possible(traits_.output, request_.output);
+    if (traits_.scatters()) require_possible(traits_.input, request_.input);
+  }
+
+  /// Some rank has the parts of all ranks in one buffer, unless their sizes differ.
+  template <class AnyBuffer>
+  void require_possible(const BufferTraits& traits, const AnyBuffer& buffer) const {
+    const bool is_one_of_equal_parts = traits.extent == Extent::own_part && !request_.variable;
+    if (has(traits) && buffer.count > largest_count / (is_one_of_equal_parts ? ranks() : 1))
+      refuse(impossible(buffer.count, buffer.unit));
+  }
 
   void check_counts() const {
     const auto require_size = [&](Numbers counts, const char* name) {
@@ -73,8 +90,7 @@ class Checker {
   void require_possible(std::size_t number, const char* name) const {
     if (static_cast<std::ptrdiff_t>(number) < 0)
       refuse(fmt::format("a {} of {} is negative", name, static_cast<std::ptrdiff_t>(number)));
-    if (number > std::numeric_limits<std::size_t>::max() / element() / ranks())
-      refuse(fmt::format("a {} of {} elements is more than any memory holds", name, number));
+    if (number > std::numeric_limits<std::size_t>::max() / element() / ranks()) refuse(impossible(name, number));
   }
 
   /// Bytes of one of the caller's elements, in which `count` below is measured.

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "lib/api/buffer_checks.h"
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_calls.h"
 #include "lib/api/own_parts.h"
@@ -62,6 +63,7 @@ MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int p
   if ((options.tag < 0 || options.tag > highest_tag) && !(receive && options.tag == any_tag))
     refuse(fmt::format("tag {} is not in 0 to {}{}", options.tag, highest_tag, receive ? " nor any_tag" : ""));
   if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
+  if (data.count > largest_count) refuse(impossible(data.count, data.unit));
   if (memory == Memory::host && !call.bytes.empty() && cuda::is_device_memory(call.bytes.data()))
     refuse(fmt::format("the data are memory of a GPU ({}): give tutti::gpu::span(pointer, count)", data.data));
   return call;
@@ -99,7 +101,7 @@ Pending& make_collective(CommunicatorState& state, const Request& request) {
 }
 
 Buffer writable(ConstBuffer data) {
-  return {const_cast<void*>(data.data), data.count, data.type};
+  return {const_cast<void*>(data.data), data.count, data.type, data.unit};
 }  // a send only reads
 
 /// Nothing for memory of the host, or no memory at all.

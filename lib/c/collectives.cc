@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <limits>
 #include <span>
 #include <string>
 
@@ -49,11 +48,7 @@ class Call {
   int rank() const { return comm_.rank(); }
 
   /// `count` for each rank, in all.
-  std::size_t of_all(std::size_t count) const {
-    const auto ranks = static_cast<std::size_t>(comm_.size());
-    if (count > largest_count / ranks) refuse_count(count);
-    return count * ranks;
-  }
+  std::size_t of_all(std::size_t count) const { return detail::times(count, static_cast<std::size_t>(comm_.size())); }
 
   /// The parts of a _v call: those that this rank sends, if they differ from those that it gets.
   void parts(const std::uint64_t* counts, const std::uint64_t* displacements, const char* name) {
@@ -91,8 +86,6 @@ class Call {
   }
 
  private:
-  static constexpr std::size_t largest_count = std::numeric_limits<std::size_t>::max() / 16;  // of the largest elements
-
   template <class... On>
   void perform_by(On... on) {
     if (options_.work) {
@@ -104,12 +97,7 @@ class Call {
     }
   }
 
-  [[noreturn]] static void refuse_count(std::size_t count) {
-    throw Wrong{fmt::format("a count of {} elements is more than any memory holds", count)};
-  }
-
   static std::size_t checked(const void* data, std::size_t count, bool needed, const char* name) {
-    if (count > largest_count) refuse_count(count);
     if (data || count == 0) return count;
     if (needed) throw Wrong{fmt::format("{} is NULL, but has {} elements", name, count)};
     return 0;
@@ -120,11 +108,9 @@ class Call {
     const auto ranks = static_cast<std::size_t>(comm_.size());
     to = {&given(counts, name), ranks};
     if (displacements) displaced = {displacements, ranks};
-    for (const auto numbers : {to, displaced})
-      for (const std::size_t number : numbers)
-        if (number > largest_count / ranks) refuse_count(number);
   }
 
+  /// It overflows only where a count or displacement is refused anyway.
   static std::size_t extent(std::span<const std::size_t> counts, std::span<const std::size_t> displacements) {
     std::size_t end = 0;
     for (std::size_t part = 0; part < counts.size(); ++part)

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <optional>
 
 #include "lib/base/internals.h"
@@ -16,8 +15,6 @@ namespace tutti::c_api {
 namespace {
 
 void require(const void* data, std::size_t count, const char* name) {
-  if (count > std::numeric_limits<std::size_t>::max() / 16)
-    throw Wrong{fmt::format("a count of {} elements is more than any memory holds", count)};
   if (!data && count > 0) throw Wrong{fmt::format("{} is NULL, but has {} elements", name, count)};
 }
 

@@ -86,6 +86,12 @@ static void wrong_numbers(void) {
   CHECK_FAILS(invalid, "root -1 is not a rank", tutti_broadcast(comm, in, 4, TUTTI_I32, -1, NULL));
   CHECK_FAILS(invalid, "root 1 is not a rank", tutti_gather(comm, in, out, 4, TUTTI_I32, 1, NULL));
   CHECK_FAILS(invalid, "more than any memory", tutti_all_gather(comm, in, out, UINT64_MAX, TUTTI_I32, NULL));
+  CHECK_FAILS(invalid, "a count of 4611686018427387904 elements is more than any memory",
+              tutti_all_reduce(comm, in, out, 1ULL << 62, TUTTI_I32, TUTTI_SUM, NULL));
+  CHECK_FAILS(invalid, "more than any memory",
+              tutti_reduce_scatter(comm, in, out, 1ULL << 62, TUTTI_I32, TUTTI_SUM, NULL));
+  CHECK_FAILS(invalid, "more than any memory", tutti_send(comm, in, 1ULL << 62, TUTTI_I32, 0, 0, NULL));
+  CHECK_FAILS(invalid, "more than any memory", tutti_recv(comm, out, UINT64_MAX, TUTTI_I32, 0, 0, NULL, NULL));
   CHECK_FAILS(invalid, "more than any memory", tutti_all_gather_v(comm, in, out, huge, NULL, TUTTI_I32, NULL));
   CHECK_FAILS(invalid, "7 is not a rank", tutti_recv(comm, out, 4, TUTTI_I32, 7, 0, NULL, NULL));
   CHECK_FAILS(invalid, "tag -7", tutti_send(comm, in, 4, TUTTI_I32, 0, -7, NULL));

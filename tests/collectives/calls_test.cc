@@ -1,10 +1,14 @@
 // What is wrong with a call is said at the call, in words that help, and nothing is sent.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,6 +59,63 @@ TEST_CASE("ranks, roots and tags out of range are refused with the valid range")
     refused(comm, bad, {"send", "-1 is not a rank"}, [&] { comm.send(data, any_source); });
     refused(comm, bad, {"recv", "any_source"}, [&] { comm.recv(data, 3); });
     refused(comm, bad, {"send", "tag -2"}, [&] { comm.send(data, 1, {.tag = -2}); });
+  });
+}
+
+TEST_CASE("counts that no memory holds are refused, whatever the call") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    int few[4] = {1, 2, 3, 4}, others[4] = {};
+    const int other = 1 - comm.rank();
+    const auto impossible = [&](std::size_t count, const std::function<void()>& call) {
+      refused(
+          comm, ErrorCode::invalid_argument,
+          {fmt::format("on rank {} of 2: a count of {} elements", comm.rank(), count), "more than any memory holds"},
+          call);
+    };
+    constexpr auto most = std::numeric_limits<std::size_t>::max();
+    for (const std::size_t huge :
+         {(most >> 3) - 1, (most >> 3) + 1, (most >> 2) + 1, (most >> 2) + 2, (most >> 1) + 1, most - 2}) {
+      const std::span in{few, huge}, out{others, huge};
+      const std::span all{others, 2 * huge};  // the part of each rank is huge
+      impossible(huge, [&] { comm.all_reduce(in, sum); });
+      impossible(huge, [&] { comm.all_reduce(in, out, sum); });
+      impossible(huge, [&] { comm.async().all_reduce(in, sum).wait(); });
+      impossible(huge, [&] { comm.prepare().all_reduce(in, sum).run(); });
+      impossible(huge, [&] { comm.reduce(in, out, sum, 0); });
+      impossible(huge, [&] { comm.broadcast(in, 0); });
+      impossible(huge, [&] { comm.all_gather(in, all); });
+      impossible(huge, [&] { comm.prepare().all_gather(in, all).run(); });
+      impossible(huge, [&] { comm.gather(in, all, 0); });
+      impossible(huge, [&] { comm.reduce_scatter(all, in, sum); });
+      impossible(huge, [&] { comm.scatter(all, in, 0); });
+      impossible(huge, [&] { comm.async().scatter(all, in, 0).wait(); });
+      impossible(huge, [&] { comm.all_to_all(in, out); });
+      impossible(huge, [&] { comm.scan(in, out, sum); });
+      impossible(huge, [&] { comm.exclusive_scan(in, sum); });
+      impossible(huge, [&] { comm.all_gather_v(in, others, {1, 1}); });
+      impossible(huge, [&] { comm.all_to_all_v(few, {2, 2}, in, {2, 2}); });
+      impossible(huge, [&] { comm.send(in, other); });
+      impossible(huge, [&] { comm.isend(in, other).wait(); });
+      impossible(huge, [&] { comm.recv(in, other); });
+      impossible(huge, [&] { comm.irecv(in, other).wait(); });
+      impossible(huge, [&] { comm.sendrecv(in, other, others, other); });
+      impossible(huge, [&] { comm.sendrecv(few, other, out, other); });
+    }
+    // The number of bytes may be a small one again, or none.
+    struct Pixel {
+      std::uint64_t red, green, blue;
+    } pixels[1] = {};
+    for (const std::size_t huge : {(most >> 3) + 1, (most >> 3) + 2}) {
+      impossible(most / sizeof(Pixel), [&] { comm.broadcast(std::span{pixels, huge}, 0); });
+      impossible(most / sizeof(Pixel), [&] { comm.send(std::span{pixels, huge}, other); });
+      impossible(most / sizeof(Pixel), [&] { comm.recv(std::span{pixels, huge}, other); });
+    }
+    // Nobody reads `in` of scatter() or writes `out` of gather() but the root.
+    const std::span ignored{few, most / 4};
+    comm.scatter(comm.rank() == 0 ? std::span{few} : ignored, std::span{others}.first(2), 0);
+    CHECK(others[0] == 1 + 2 * comm.rank());
+    comm.gather(std::span{others}.first(2), comm.rank() == 0 ? std::span{few} : ignored, 0);
+    CHECK(few[3] == 4);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstddef>
+#include <limits>
 #include <ranges>
 #include <span>
 #include <string_view>
@@ -135,25 +136,31 @@ consteval bool is_reducible() {
 template <class T>
 inline constexpr std::size_t unit_of = Reducible<T> ? 1 : sizeof(T);
 
+/// The product, or where that is too large the largest number, which calls refuse as a count.
+constexpr std::size_t times(std::size_t count, std::size_t factor) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  return count > most / factor ? most : count * factor;
+}
+
 template <InDeviceMemory R>
 ConstBuffer const_buffer(const R& range) {
   using T = ElementOf<R>;
-  return {range.data(), range.size() * unit_of<T>, data_type_of<T>, unit_of<T>};
+  return {range.data(), times(range.size(), unit_of<T>), data_type_of<T>, unit_of<T>};
 }
 template <InDeviceMemory R>
 Buffer buffer(R& range) {
   using T = ElementOf<R>;
-  return {range.data(), range.size() * unit_of<T>, data_type_of<T>, unit_of<T>};
+  return {range.data(), times(range.size(), unit_of<T>), data_type_of<T>, unit_of<T>};
 }
 template <class R>
 ConstBuffer const_buffer(const R& range) {
   using T = ElementOf<const R&>;
-  return {std::ranges::data(range), std::ranges::size(range) * unit_of<T>, data_type_of<T>, unit_of<T>};
+  return {std::ranges::data(range), times(std::ranges::size(range), unit_of<T>), data_type_of<T>, unit_of<T>};
 }
 template <class R>
 Buffer buffer(R& range) {
   using T = ElementOf<R&>;
-  return {std::ranges::data(range), std::ranges::size(range) * unit_of<T>, data_type_of<T>, unit_of<T>};
+  return {std::ranges::data(range), times(std::ranges::size(range), unit_of<T>), data_type_of<T>, unit_of<T>};
 }
 
 }  // namespace TUTTI_ABI
