@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 /// What collectives and messages check of the caller's buffers.
@@ -14,5 +15,12 @@ inline constexpr std::size_t largest_count = (std::size_t{1} << 56) - 1;
 std::string impossible(const char* name, std::size_t number);
 /// Why a buffer of more than largest_count elements is refused, `unit` of which are one element of the caller's.
 std::string impossible(std::size_t count, std::size_t unit);
+
+/// Whether two buffers have bytes in common; an empty one has none.
+inline bool overlap(const void* one, std::size_t bytes, const void* other, std::size_t other_bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(one);
+  const auto other_begin = reinterpret_cast<std::uintptr_t>(other);
+  return bytes > 0 && other_bytes > 0 && begin < other_begin + other_bytes && other_begin < begin + bytes;
+}
 
 }  // namespace tutti::detail

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -168,12 +167,10 @@ class Checker {
   }
 
   void check_overlap() const {
-    const auto in = reinterpret_cast<std::uintptr_t>(request_.input.data);
-    const auto out = reinterpret_cast<std::uintptr_t>(request_.output.data);
-    const std::uintptr_t in_end = in + in_count() * element();
-    const std::uintptr_t out_end = out + out_count() * element();
-    if (in_end <= out || out_end <= in || in == in_end || out == out_end) return;
     if (!has(traits_.input) || !has(traits_.output)) return;
+    const auto* const in = static_cast<const std::byte*>(request_.input.data);
+    const auto* const out = static_cast<const std::byte*>(request_.output.data);
+    if (!overlap(in, in_count() * element(), out, out_count() * element())) return;
     const std::size_t in_skips = traits_.scatters() ? own_offset() : 0;
     const std::size_t out_skips = traits_.gathers() ? own_offset() : 0;
     if (in + in_skips != out + out_skips || (traits_.exchanges() && request_.variable))

@@ -239,6 +239,11 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
   detail::Group& group = detail::called(state_, "sendrecv");
   auto out_call = detail::checked_message(group, Message::Kind::send, detail::writable(out), to, options, memory);
   auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options, memory);
+  if (detail::overlap(out.data, out_call.bytes.size(), in.data, in_call.bytes.size()))
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("sendrecv on rank {} of {}: in and out overlap in a way that would overwrite what is sent "
+                            "before it is used; give separate memory",
+                            group.rank(), group.size())};
   const auto out_copies = detail::copies_of(out_call, group, options, memory);
   const auto in_copies = detail::copies_of(in_call, group, options, memory);
   if (out_copies) out_copies->fetch_input();

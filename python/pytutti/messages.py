@@ -49,7 +49,7 @@ class Messages:
         return self._started(lib.tutti_recv, out, data, integer("source", source), tag, timeout, NULL)
 
     def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
-        """Both at the same time, so that ranks may do it in a circle."""
+        """Both at the same time, so that ranks may do it in a circle. `x` and `out` must not overlap."""
         sent, got = reading(x, "x"), writing(out, "out")
         status = ffi.new("tutti_status*")
         self._call(

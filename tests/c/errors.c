@@ -99,6 +99,8 @@ static void wrong_numbers(void) {
   CHECK_FAILS(invalid, "colour -1", tutti_comm_split(comm, -1, 0, &made));
   CHECK_FAILS(invalid, "more than the 1", tutti_comm_subgroup(comm, twice, 2, &made));
   CHECK_FAILS(invalid, "overlap", tutti_all_reduce(comm, in, in + 1, 3, TUTTI_I32, TUTTI_SUM, NULL));
+  CHECK_FAILS(invalid, "sendrecv on rank 0 of 1: in and out overlap",
+              tutti_sendrecv(comm, in, 4, TUTTI_I32, 0, in, 4, TUTTI_I32, 0, 0, NULL, NULL));
 }
 
 static void wrong_structs(void) {

@@ -1,9 +1,12 @@
 // sendrecv() in a circle, and messages that are looked at before they are received.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <chrono>
 #include <numeric>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "tests/support/world.h"
@@ -44,6 +47,36 @@ TEST_CASE("sendrecv fails as its halves do, and says which") {
     CHECK(code == ErrorCode::truncated);
     comm.sendrecv(out, other, in, other);  // nothing of those was sent, or is left
     CHECK(in[1] == 2);
+  });
+}
+
+TEST_CASE("sendrecv refuses buffers that overlap, since the message that comes could overwrite the one that goes") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    std::vector<int> data{0, 1, 2, 3};
+    const std::span all{data};
+    const int other = 1 - comm.rank();
+    const auto refused = [&](std::span<int> out, std::span<int> in, int peer) {
+      ErrorCode code{};
+      const std::string message = error_of([&] { comm.sendrecv(out, peer, in, peer); }, &code);
+      CHECK(code == ErrorCode::invalid_argument);
+      CHECK_MESSAGE(message.find(fmt::format("sendrecv on rank {} of 2: in and out overlap", comm.rank())) == 0,
+                    message);
+    };
+    for (const int peer : {other, comm.rank()}) {
+      refused(all, all, peer);
+      refused(all, all.last(1), peer);
+      refused(all.first(3), all.last(3), peer);
+      refused(all.last(3), all.first(2), peer);
+    }
+    CHECK(data == std::vector<int>{0, 1, 2, 3});
+    comm.sendrecv(all.first(2), other, all.last(2), other);  // side by side
+    CHECK(data == std::vector<int>{0, 1, 0, 1});
+    const std::span inside = all.subspan(1, 0);
+    CHECK(comm.sendrecv(inside, other, inside, other).count == 0);
+    if (comm.rank() == 0)
+      CHECK(comm.sendrecv(inside, other, all, other).count == 4);
+    else
+      CHECK(comm.sendrecv(all, other, inside, other).count == 0);
   });
 }
 

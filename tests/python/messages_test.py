@@ -26,6 +26,7 @@ class Messages(Case):
             mine, theirs = numpy.array([comm.rank]), numpy.array([-1])
             self.assertEqual(comm.sendrecv(mine, other, theirs, other).source, other)
             self.assertEqual(theirs[0], other)
+            self.assert_fails(pytutti.InvalidArgument, "in and out overlap", comm.sendrecv, mine, other, mine, other)
             works = [comm.isend(mine, other, tag=4), comm.irecv(theirs, other, tag=pytutti.ANY_TAG)]
             for work in works:
                 work.wait()

@@ -324,7 +324,8 @@ TUTTI_C_API tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t
 /// is only started: tutti_work_status() tells later.
 TUTTI_C_API tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from,
                                     int32_t tag, const tutti_call_options* options, tutti_status* status);
-/// Both at the same time, with one tag, so that ranks may do it in a circle. It waits for its result.
+/// Both at the same time, with one tag, so that ranks may do it in a circle. `in` and `out` must not overlap. It waits
+/// for its result.
 TUTTI_C_API tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type,
                                         int32_t to, void* in, uint64_t in_count, tutti_type in_type, int32_t from,
                                         int32_t tag, const tutti_call_options* options, tutti_status* status);

@@ -109,8 +109,9 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   }
 
   /// send() of `out` to rank `to` and recv() into `in` from rank `from` at the same time, with the same tag, so that
-  /// ranks may do it in a circle. `out` and `in` may differ in type and count, and do not overlap. Waits until
-  /// both are done; messages from 16 KiB on may need `to` to enter the library for that.
+  /// ranks may do it in a circle. `out` and `in` may differ in type and count; if they overlap, that is
+  /// Error{invalid_argument}. Waits until both are done; messages from 16 KiB on may need `to` to enter the library
+  /// for that.
   template <class Out, class In>
   MessageStatus sendrecv(Out&& out, int to, In&& in, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Out, detail::Access::read, detail::Lifetime::call>() &&
