@@ -1,6 +1,7 @@
 #include "lib/board/board_call.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "lib/collective/call.h"
@@ -93,8 +94,10 @@ std::size_t BoardCall::scratch_bytes(const BoardProgram& program) {
 
 bool BoardCall::fits(const BoardProgram& program, std::size_t capacity, std::size_t bytes) {
   if (program.by_domains && bytes > std::min(capacity, piece_to_reduce)) return false;
-  return std::ranges::all_of(program.rounds, [capacity](const Round& round) {
-    return at(round.most_units) * line <= std::min(capacity, piece_to_reduce);
+  const std::size_t most_pieces = std::numeric_limits<int>::max() / std::max<std::size_t>(1, program.rounds.size());
+  return std::ranges::all_of(program.rounds, [&](const Round& round) {
+    const std::size_t lines = std::min(capacity, piece_to_reduce) / line / at(std::max(1, round.most_units));
+    return lines > 0 && bytes / (lines * line) < most_pieces;
   });
 }
 

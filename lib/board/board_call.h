@@ -39,8 +39,8 @@ class BoardCall {
   /// call, and must be kept until the call is over.
   static BoardCall of(const Request& request, const Prepared& prepared, const WindowLocation& location,
                       const Ground& ground, PartOffsets& offsets);
-  /// Whether at least one cache line of every unit can be posted in a round with `capacity` bytes per rank. If the
-  /// program goes by domains, all `bytes` of the vector must fit.
+  /// Whether at least one cache line of every unit can be posted in a round with `capacity` bytes per rank, and an int
+  /// is enough for the rounds of a vector of `bytes`. If the program goes by domains, all of it must fit.
   static bool fits(const algorithms::BoardProgram& program, std::size_t capacity, std::size_t bytes);
   /// Bytes of memory for the scratch of a program.
   static std::size_t scratch_bytes(const algorithms::BoardProgram& program);

@@ -79,7 +79,7 @@ bool BoardCollectives::serves(const Prepared& prepared, Collective collective, s
   const std::size_t least_in_parts_to_lend = least_lent * static_cast<std::size_t>(group_.size());
   if (has_one_reader_of_each_part(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend))
     return false;
-  if (prepared.row) return contribution <= limit_ && bytes >= least_in_row;
+  if (prepared.row) return contribution <= limit_ && bytes >= least_in_row && RowCall::can_count_rounds_of(bytes);
   if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_, bytes)) return false;
   const algorithms::BoardProgram& board = *prepared.board;
   const bool gains_at_any_size =

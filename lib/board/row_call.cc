@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 namespace tutti::detail {
 namespace {
@@ -10,8 +12,15 @@ namespace {
 constexpr std::size_t slices_at_least = 16;
 constexpr std::size_t least_slice = std::size_t{16} * 1024;
 constexpr std::size_t page = 4096;
+/// How many times as long the elements of a sum can be as those of the vector.
+constexpr std::size_t widest_sum = 4;
 
 }  // namespace
+
+bool RowCall::can_count_rounds_of(std::size_t bytes) {
+  return std::cmp_less(bytes / (transport::Board::row_slot_bytes / widest_sum),
+                       std::numeric_limits<int>::max() - rounds_late);
+}
 
 RowCall::RowCall(const algorithms::RowProgram& program, int rank, const Buffers& buffers, const Arithmetic& arithmetic,
                  compute::Copy copy_streaming)

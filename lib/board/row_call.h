@@ -26,6 +26,8 @@ class RowCall {
   RowCall() = default;
   RowCall(const algorithms::RowProgram& program, int rank, const Buffers& buffers, const Arithmetic& arithmetic,
           compute::Copy copy_streaming);
+  /// Whether an int is enough for the rounds of a vector of `bytes`.
+  static bool can_count_rounds_of(std::size_t bytes);
   bool given() const { return program_ != nullptr; }
   int rounds() const { return slices_ + static_cast<int>(late()); }
   /// Rounds that are begun before a sum is read.
