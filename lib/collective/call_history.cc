@@ -20,10 +20,18 @@ std::string more_than_expected(int rank, int peer, const transport::Frame& their
       rank, theirs.length, peer);
 }
 
-/// The algorithm with that hash, if it is in the catalogue and has no parameters; else empty.
-std::string name_of_algorithm(Collective collective, std::uint32_t hash) {
-  for (const algorithms::Entry& entry : algorithms::catalogue(collective))
-    if (algorithm_hash(entry.name) == hash) return std::string{entry.name};
+/// The algorithm with that hash, if it is in the catalogue with a radix that suits `ranks` and a usual pipeline; else
+/// empty.
+std::string name_of_algorithm(Collective collective, std::uint32_t hash, int ranks) {
+  constexpr int deepest_pipeline = 256;
+  for (const algorithms::Entry& entry : algorithms::catalogue(collective)) {
+    for (int radix = 2; radix <= (entry.has_radix ? std::max(ranks, 2) : 2); ++radix) {
+      for (int pipeline = 1; pipeline <= (entry.has_pipeline ? deepest_pipeline : 1); ++pipeline) {
+        const std::string name = algorithms::to_string({.entry = &entry, .radix = radix, .pipeline = pipeline});
+        if (algorithm_hash(name) == hash) return name;
+      }
+    }
+  }
   return {};
 }
 
@@ -93,15 +101,16 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
   if (theirs.algorithm != ours.algorithm) {
     const std::string own_name = algorithm_of(ours);
     if (differ_in_memory(own_name, theirs.algorithm)) return std::string{other_memory};
-    const std::string their_name = name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm);
+    const std::string their_name =
+        name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm, group_.size());
     if (own_name.find(as_tasks) != own_name.npos)
       return ", with another algorithm, or with buffers elsewhere in allocated or registered memory: give all ranks "
              "the same options, and parts of the same memory at the same offset";
-    const std::string_view remedy = in_one_window ? "give all ranks memory of the same allocate(), and the same options"
-                                                  : "give all ranks the same tuning table and options";
-    if (their_name.empty()) return fmt::format(", with another algorithm: {}", remedy);
-    return fmt::format(", there with {} and here with {}: {}", algorithm_text(their_name, theirs.window != 0), own_name,
-                       remedy);
+    return fmt::format(
+        ", there with {} and here with {}: {}",
+        their_name.empty() ? "another algorithm" : algorithm_text(their_name, theirs.window != 0), own_name,
+        in_one_window ? "give all ranks memory of the same allocate(), and the same options"
+                      : "give all ranks the same tuning table, options, TUTTI_ALGO and TUTTI_DETERMINISTIC");
   }
   if (in_one_window)
     return fmt::format(", only {}{}{}", theirs.window != 0 ? "there" : "here", in_allocated_memory, only_one_allocated);

@@ -3,6 +3,7 @@
 #include "lib/collective/call_history.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <array>
 #include <functional>
@@ -94,10 +95,16 @@ TEST_CASE("an error says how another rank's call differs") {
         std::string::npos);
 
   theirs = ours;
-  theirs.algorithm = algorithm_hash("tree");
-  CHECK(said(rank, theirs, ours).find("there with tree and here with ring") != std::string::npos);
+  for (const char* const name : {"direct", "tree:2", "chain*16", "tree_of_chains:2*7"}) {
+    theirs.algorithm = algorithm_hash(name);
+    CHECK(said(rank, theirs, ours)
+              .find(fmt::format("there with {} and here with ring: give all ranks the same tuning table, options, "
+                                "TUTTI_ALGO and TUTTI_DETERMINISTIC",
+                                name)) != std::string::npos);
+  }
   theirs.algorithm = 1;
-  CHECK(said(rank, theirs, ours).find("with another algorithm: give all ranks") != std::string::npos);
+  CHECK(said(rank, theirs, ours).find("there with another algorithm and here with ring: give all ranks") !=
+        std::string::npos);
 
   theirs = ours;
   theirs.window = 1;
