@@ -197,17 +197,20 @@ TEST_CASE("a nop hands on what it waits for") {
   for (int rank = 0; rank < 3; ++rank) {
     const int one = (rank + 1) % 3;
     const int two = (rank + 2) % 3;
+    const char sum = rank == 2 ? 's' : 'i';
+    const int at = rank == 2 ? 1 : 0;
     made.gpus[static_cast<std::size_t>(rank)].blocks = {
         block(0, one, one, {awaited(step("s", {'i', 0}, {})), awaited(step("r", {}, {'s', one % 3}))}),
         block(1, two, two, {awaited(step("s", {'i', 0}, {})), awaited(step("r", {}, {'s', two % 3}))}),
+        // (0 + 1) + 2 on all ranks
         block(2, -1, -1,
-              {after(step("nop", {}, {}, 0), 0, 1), after(step("re", {'s', one}, {'i', 0}), 1, 1),
-               step("re", {'s', two}, {'i', 0})})};
+              {after(step("nop", {}, {}, 0), 0, 1), after(step("re", {'s', rank == 0 ? 1 : 0}, {sum, at}), 1, 1),
+               step("re", {'s', rank == 2 ? 1 : 2}, {'i', 0})})};
     made.gpus[static_cast<std::size_t>(rank)].s_chunks = 3;
   }
   CHECK(refusal(made) == "");
   for (MscclGpu& gpu : made.gpus) gpu.blocks[2].steps[0] = step("nop", {}, {}, 0);
-  check_refused(made, "rank 1 thread block 2 step 1 (re): reads scratch[2] before it is written");
+  check_refused(made, "rank 1 thread block 2 step 2 (re): reads scratch[2] before it is written");
 }
 
 }  // namespace
