@@ -214,6 +214,16 @@ class Summary(Case):
         self.assertEqual(done.code, 0, done)
         return done.out
 
+    def test_a_file_without_rows_is_no_summary_and_is_not_made(self):
+        rows = self.folder / "rows.csv"
+        done = tutti("bench", "--summary", "--csv", rows)
+        self.assertEqual((done.code, done.out, os.listdir(self.folder)), (6, "", []), done)
+        self.assertSays(done.err, f"^tutti: bench: cannot read {rows}: No such file or directory\n$")
+        rows.touch()
+        done = tutti("bench", "--summary", "--csv", rows)
+        self.assertEqual((done.code, done.out, rows.read_text()), (6, "", ""), done)
+        self.assertSays(done.err, f"^tutti: bench: {rows} is empty: it has no rows\n$")
+
     def test_means_worst_points_and_bars(self):
         out = self.summary(
             ("shm", "all_reduce", 2, 4, "tutti", 1, 50), ("shm", "all_reduce", 2, 4, "openmpi", 4, 50),

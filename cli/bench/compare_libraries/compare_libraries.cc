@@ -47,7 +47,7 @@ class Session {
   Session(const bench::Options& options, std::vector<std::string> arguments)
       : options_(options),
         arguments_(std::move(arguments)),
-        ledger_(options.csv),
+        ledger_(options.csv, options.summary ? Ledger::Use::reading : Ledger::Use::measuring),
         lines_(lines_of(options)),
         limits_(limits_of(options)),
         cores_(available_cores()) {

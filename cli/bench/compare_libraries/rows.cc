@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "cli/base/input_file.h"
 #include "cli/base/output.h"
 #include "tutti/error.h"
 
@@ -65,8 +66,10 @@ std::string csv_line(const Row& row) {
                      trouble);
 }
 
-Ledger::Ledger(std::string path) : path_(std::move(path)) {
+Ledger::Ledger(std::string path, Use use) : path_(std::move(path)) {
   if (path_.empty()) return;
+  if (use == Use::reading && read_input("bench", path_).empty())
+    throw Error{ErrorCode::invalid_argument, fmt::format("bench: {} is empty: it has no rows", path_)};
   std::ifstream file{path_};
   std::string line;
   if (!std::getline(file, line)) {

@@ -55,8 +55,12 @@ struct Row {
 /// Rows in a file, with which an interrupted run can continue. Without a path they are only kept in memory.
 class Ledger {
  public:
+  enum class Use {
+    measuring,  ///< a file that is missing is made
+    reading,    ///< one must be there
+  };
   /// Reads the file. Throws Error{invalid_argument} if it has another format, {system}.
-  explicit Ledger(std::string path);
+  explicit Ledger(std::string path, Use use = Use::measuring);
 
   /// Writes the row before it returns.
   void add(Row row);
