@@ -2,7 +2,7 @@
 
 #include "cli/base/command_line.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -56,8 +56,20 @@ std::string what_it_takes(const CLI::Option* option) {
   return "a whole number";
 }
 
+/// The names by which these words give the option: "-n", "--ranks".
+std::vector<std::string> spellings_of(const CLI::Option* option, const std::vector<std::string>& words) {
+  std::vector<std::string> found;
+  if (option == nullptr) return found;
+  for (const std::string& word : words) {
+    if (!word.starts_with("-")) continue;
+    const std::string name = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);  // -n4
+    if (option->check_name(name) && std::ranges::find(found, name) == found.end()) found.push_back(name);
+  }
+  return found;
+}
+
 /// CLI11 names the option and the word in its own way, such as "Could not convert: --ranks = abc".
-std::string explained(const CLI::App& command, const CLI::ParseError& error) {
+std::string explained(const CLI::App& command, const CLI::ParseError& error, const std::vector<std::string>& words) {
   const std::string said = error.what();
   const std::size_t name = said.find(": ") + 2;
   const std::size_t value = said.find(" = ");
@@ -66,9 +78,13 @@ std::string explained(const CLI::App& command, const CLI::ParseError& error) {
     return fmt::format("{} takes {}, not \"{}\"", option, what_it_takes(command.get_option_no_throw(option)),
                        said.substr(value + 3));
   }
-  if (error.get_name() == "ArgumentMismatch" && said.find(" required ") != std::string::npos)
-    return fmt::format("{} needs a value", said.substr(0, said.find(':')));
-  return said;
+  if (error.get_name() != "ArgumentMismatch" || said.find(" required ") == std::string::npos) return said;
+  const std::string option = said.substr(0, said.find(':'));
+  if (said.find(": At Most ") == std::string::npos) return fmt::format("{} needs a value", option);
+  const auto spellings = spellings_of(command.get_option_no_throw(option), words);
+  if (spellings.size() < 2)
+    return fmt::format("{} is given more than once", spellings.empty() ? option : spellings.front());
+  return fmt::format("{} are one option, which is given more than once", fmt::join(spellings, " and "));
 }
 
 }  // namespace
@@ -81,16 +97,17 @@ bool parse_command_line(CLI::App& app, int argc, char** argv, std::string_view w
     fmt::print("{}", app.help());
     return false;
   } catch (const CLI::ParseError& error) {
-    refuse(app, error, who);
+    refuse(app, error, {argv + 1, argv + argc}, who);
   }
   refuse_extras(app, std::string{who});
   return true;
 }
 
-void refuse(const CLI::App& app, const CLI::ParseError& error, std::string_view who) {
+void refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
+            std::string_view who) {
   std::string called{who};
   const CLI::App& command = innermost(app, called);
-  wrong(called, explained(command, error));
+  wrong(called, explained(command, error, words));
 }
 
 }  // namespace tutti::cli

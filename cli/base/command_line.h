@@ -1,6 +1,8 @@
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -13,7 +15,8 @@ namespace tutti::cli {
 /// Error{invalid_argument} that quotes the wrong word and says what would be right.
 bool parse_command_line(CLI::App& app, int argc, char** argv, std::string_view who);
 
-/// Throws the same for an error that CLI11 has found.
-[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error, std::string_view who);
+/// Throws the same for an error that CLI11 has found in `words`.
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,
+                         std::string_view who);
 
 }  // namespace tutti::cli

@@ -274,15 +274,15 @@ int run_main(int argc, char** argv) {
   CLI::App app{"Starts the ranks of a program and watches them.", "tutti run"};
   app.add_option("PROGRAM", "The program and its arguments, after all options of tutti")->type_name("[ARGUMENTS]");
   declare(app, words, job);
-  std::vector<std::string> options = split_off_options(app, argc, argv, job);
-  std::reverse(options.begin(), options.end());  // CLI11 takes them from the back
+  const std::vector<std::string> options = split_off_options(app, argc, argv, job);
+  std::vector<std::string> backwards{options.rbegin(), options.rend()};  // CLI11 takes them from the back
   try {
-    app.parse(options);
+    app.parse(backwards);
   } catch (const CLI::CallForHelp&) {
     print_text(app.help());
     return exit_success;
   } catch (const CLI::ParseError& error) {
-    refuse(app, error, "run");
+    refuse(app, error, options, "run");
   }
   fill(words, job);
   if (words.dry_run) {
