@@ -31,6 +31,10 @@ std::string_view remedy_for(int error) {
     case ENOENT:
     case ENOTDIR:
       return "; make its folder first";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; name a place where this user may write";
     default:
       return "";
   }
@@ -45,6 +49,8 @@ std::string cannot_write(std::string_view who, std::string_view where, int error
 
 OutputError::OutputError(std::string_view who, std::string_view where, int error)
     : Error(ErrorCode::system, cannot_write(who, where, error)) {}
+
+OutputError::OutputError(const Error& error) : Error(ErrorCode::system, error.what()) {}
 
 void hold_standard_descriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
@@ -61,6 +67,12 @@ void require_folder(std::string_view who, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
   const int wanted = std::filesystem::exists(path) ? 0 : W_OK | X_OK;  // an existing file reports errors itself
   if (::access(folder.empty() ? "." : folder.c_str(), wanted) != 0) throw OutputError{who, path, errno};
+}
+
+void make_folder(std::string_view who, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw OutputError{who, path, error.value()};
 }
 
 void print_text(std::string_view text) {

@@ -13,6 +13,8 @@ class OutputError : public Error {
  public:
   /// Its text is "bench cannot write x.json" with the reason and a remedy. `error` is an errno; `who` may be empty.
   OutputError(std::string_view who, std::string_view where, int error);
+  /// An error of the library, which says all of this itself.
+  explicit OutputError(const Error& error);
 };
 
 /// Call it first in main(). Opens a placeholder for each closed standard descriptor. Otherwise the next file would get
@@ -23,6 +25,8 @@ void hold_standard_descriptors();
 void require_output(std::string_view who);
 /// For work that ends with a file: throws OutputError if no file can be created in its folder. An empty path is fine.
 void require_folder(std::string_view who, const std::string& path);
+/// Makes the folder and those that it lies in. Throws OutputError.
+void make_folder(std::string_view who, const std::string& path);
 
 /// Prints to standard output. Throws OutputError. (fmt::print() throws std::system_error, which main() treats alike.)
 void print_text(std::string_view text);

@@ -95,7 +95,7 @@ void Session::limit_to_memory() {
     say(fmt::format("# Reducing maxBytes to {} due to memory limitation\n", options_.max_bytes), false);
   }
   if (options_.max_bytes < options_.min_bytes && options_.what != Collective::barrier)
-    throw Error{ErrorCode::system,
+    throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} ranks with two buffers each leave room for {} bytes, less than the first size, "
                             "{} (-b); take smaller sizes or fewer ranks",
                             world_.local_size(), options_.max_bytes, options_.min_bytes)};

@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -127,7 +126,7 @@ class Runner {
 
 void Runner::start_ranks() {
   try {
-    if (!job_.log_dir.empty()) std::filesystem::create_directories(job_.log_dir);
+    if (!job_.log_dir.empty()) make_folder("--log-dir", job_.log_dir);
     Start start{.path = find_program(job_.command.front()),
                 .arguments = job_.command,
                 .environment = {},
@@ -143,6 +142,8 @@ void Runner::start_ranks() {
     }
   } catch (const StartError& error) {
     cannot_start(error.exit_code, error.message);
+  } catch (const OutputError& error) {
+    cannot_start(exit_output, error.what());
   } catch (const std::exception& error) {
     cannot_start(exit_cannot_execute, error.what());
   }

@@ -33,7 +33,7 @@ Transcript open_transcript(const std::string& folder, int rank, bool again) {
   const std::string& path = transcript.log_path = fmt::format("{}/rank-{}.log", folder, rank);
   transcript.log =
       Descriptor{::open(path.c_str(), O_WRONLY | O_CREAT | (again ? O_APPEND : O_TRUNC) | O_CLOEXEC, 0666)};
-  if (!transcript.log) throw OutputError{"", path, errno};
+  if (!transcript.log) throw OutputError{"--log-dir", path, errno};
   return transcript;
 }
 

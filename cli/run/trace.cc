@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "algorithms/board_program.h"
+#include "cli/base/output.h"
 #include "lib/base/environment.h"
 #include "lib/observe/trace/file.h"
 #include "tutti/error.h"
@@ -15,7 +16,11 @@ JobTrace::JobTrace(const std::string& file) : file_(file.empty() ? variable("TUT
   if (file_.empty()) return;
   file_ = std::filesystem::absolute(file_).string();  // absolute, since ranks may change their folder
   trace::wanted_records();
-  trace::make_file(file_);
+  try {
+    trace::make_file(file_);
+  } catch (const Error& error) {
+    throw OutputError{error};
+  }
 }
 
 Descriptor JobTrace::memory() const {

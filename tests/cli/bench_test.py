@@ -251,7 +251,7 @@ class Ending(Case):
 
     def test_a_first_size_beyond_the_memory_is_refused(self):
         done = tutti("bench", "all_reduce", "-g", "2", "-b", "16384G", "-e", "16384G", *QUICK)
-        self.assertEqual(done.code, 1, done)
+        self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, "less than the first size, 17592186044416")
 
     def test_a_rank_that_hangs_ends_the_run_with_4(self):

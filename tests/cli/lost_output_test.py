@@ -94,8 +94,30 @@ class Files(Case):
         self.assertEqual(done.code, LOST, done)
         self.assertSays(done.err, "cannot .* the trace .*t.json: No such file or directory")
 
+    def test_a_job_whose_trace_cannot_be_does_not_start(self):
+        trace = self.folder / "nowhere" / "t.json"
+        for words, variables in ((["run", "--trace", trace, *script("echo started")], {}),
+                                 (["bench", "barrier", "-g", "2", "-n", "1"], {"TUTTI_TRACE_FILE": str(trace)})):
+            with self.subTest(words=words):
+                done = tutti(*words, env=variables)
+                self.assertEqual((done.code, done.out), (LOST, ""), done)
+                self.assertSays(done.err, rf"^tutti: cannot open the trace {trace}: No such file or directory\. Name a "
+                                          r"file in a folder that exists and may be written \(TUTTI_TRACE_FILE, "
+                                          r"tutti run --trace\)\n$")
+
 
 class Jobs(Case):
+    def test_a_job_whose_logs_cannot_be_does_not_start(self):
+        (self.folder / "file").touch()
+        (self.folder / "logs" / "rank-1.log").mkdir(parents=True)
+        for logs, file, says in (("/proc/x", "/proc/x", "No such file or directory; make its folder first"),
+                                 (self.folder / "file", self.folder / "file", "Not a directory; make its folder first"),
+                                 (self.folder / "logs", self.folder / "logs/rank-1.log", "Is a directory")):
+            with self.subTest(logs=logs):
+                done = tutti("run", "-n", "2", "--log-dir", logs, *script("sleep 100"), limit=60)
+                self.assertEqual((done.code, done.out), (LOST, ""), done)
+                self.assertSays(done.err, f"^tutti: --log-dir: cannot write {file}: {says}\n$")
+
     def test_a_job_whose_output_is_lost_is_ended_and_says_so(self):
         done = shell(">/dev/full", "run", "-n", "2", *script("echo x; exec sleep 100"), limit=60)
         self.assertEqual(done.code, LOST, done)
