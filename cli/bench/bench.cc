@@ -23,6 +23,7 @@
 #include "cli/bench/options.h"
 #include "cli/bench/session.h"
 #include "cli/run/run.h"
+#include "lib/api/settings.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
@@ -47,6 +48,8 @@ std::optional<bench::ImportedPlan> import_plan(bench::Options& options, int rank
 /// Errors that can be found before any rank starts.
 void check_before_start(const bench::Options& options, const std::string& imported) {
   bench::wanted_bandwidth();
+  if (!options.transport.empty() && !options.is_comparison())
+    settings::transports(options.transport, "bench: --transport");
   std::vector<std::string> names = options.compare;
   if (!options.algorithm.empty()) names.push_back(options.algorithm);
   for (const std::string& name : names) {

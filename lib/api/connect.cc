@@ -2,21 +2,17 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <array>
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "algorithms/board_program.h"
 #include "lib/api/communicator_state.h"
+#include "lib/api/settings.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
 #include "lib/base/net/address.h"
-#include "lib/base/suggest.h"
 #include "lib/base/system_error_text.h"
 #include "lib/failure/error_file.h"
 #include "lib/group/context.h"
@@ -34,111 +30,6 @@ namespace tutti {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr milliseconds default_timeout{300'000};
-
-[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, "connect: " + why}; }
-
-/// The option if given, else TUTTI_TIMEOUT, else five minutes.
-milliseconds choose_timeout(milliseconds option) {
-  if (option.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", option.count()));
-  if (option.count() > 0) return option;
-  return environment::seconds("TUTTI_TIMEOUT").value_or(default_timeout);
-}
-
-/// The option if given, else TUTTI_LOST_AFTER, else ten seconds.
-milliseconds choose_lost_after(milliseconds option) {
-  if (option.count() == 0) return environment::seconds("TUTTI_LOST_AFTER").value_or(milliseconds{10'000});
-  if (option < milliseconds{1000})
-    refuse(
-        fmt::format("{} ms of silence are too few to give up a rank: its process may just not have had a core; "
-                    "give a second or more (ConnectOptions::lost_after)",
-                    option.count()));
-  return option;
-}
-
-/// "shm,tcp", "tcp", "^shm": which transports may be used.
-void choose_transports(std::string text, detail::JoinOptions& join) {
-  const bool given = !text.empty();
-  if (!given) text = variable("TUTTI_TRANSPORT").value_or("shm,tcp");
-  const auto refuse_text = [&](const std::string& why, std::string_view remedy) {
-    if (!given) throw environment::wrong("TUTTI_TRANSPORT", text, why, remedy);
-    refuse(fmt::format("transport \"{}\": {}. {}", text, why, remedy));
-  };
-  static constexpr std::array<std::string_view, 2> known{"shm", "tcp"};
-  const bool exclude = text.front() == '^';
-  join.shm = join.tcp = exclude;
-  std::stringstream names{exclude ? text.substr(1) : text};
-  for (std::string name; std::getline(names, name, ',');) {
-    if (name == "shm") {
-      join.shm = !exclude;
-    } else if (name == "tcp") {
-      join.tcp = !exclude;
-    } else {
-      refuse_text(fmt::format("\"{}\" is not a transport", name), did_you_mean(name, known));
-    }
-  }
-  if (!join.shm && !join.tcp) refuse_text("not one transport is left", "Allow shm, tcp or both.");
-}
-
-/// The contents of the file that an option or else a variable names; nothing if neither does. `path` is set to its
-/// name.
-std::optional<std::string> read_file(std::string& path, const char* variable_name, const char* what) {
-  const bool given = !path.empty();
-  if (!given) path = variable(variable_name).value_or("");
-  if (path.empty()) return std::nullopt;
-  std::ifstream file{path};
-  std::ostringstream text;
-  if (file && (text << file.rdbuf())) return text.str();
-  if (!given) throw environment::wrong(variable_name, path, "not a file that can be read");
-  refuse(fmt::format("cannot read {} {}", what, path));
-}
-
-std::shared_ptr<const algorithms::TuningTable> load_tuning(std::string path) {
-  const auto text = read_file(path, "TUTTI_TUNING_FILE", "the tuning table");
-  if (!text) return {&algorithms::TuningTable::builtin(), [](const auto*) {}};
-  return std::make_shared<const algorithms::TuningTable>(algorithms::TuningTable::parse(*text, path));
-}
-
-std::shared_ptr<const algorithms::GivenPlans> load_plans(std::string path) {
-  const auto text = read_file(path, "TUTTI_PLAN_FILE", "the plans of");
-  return text ? std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(*text, path)) : nullptr;
-}
-
-std::optional<Topology> load_topology() {
-  std::string path;
-  const auto text = read_file(path, "TUTTI_TOPOLOGY", "the topology");
-  return text ? std::optional{Topology::parse(*text, path)} : std::nullopt;
-}
-
-transport::CopyPolicy choose_copy_policy(const compute::Table& kernels) {
-  enum { automatic, plain, streaming };
-  constexpr std::array single_copies{transport::SingleCopy::measured, transport::SingleCopy::never,
-                                     transport::SingleCopy::always};
-  const auto wanted = environment::word("TUTTI_COPY_STORES").value_or(automatic);
-  const bool there_are = &kernels != &compute::generic_table;
-  if (wanted == streaming && !there_are)
-    throw environment::wrong("TUTTI_COPY_STORES", "streaming", "not what this instruction set has",
-                             fmt::format("{} has no stores past the caches.", kernels.isa));
-  transport::CopyPolicy copy_policy{.plain = kernels.copy,
-                                    .single_copy = single_copies[environment::word("TUTTI_SINGLE_COPY").value_or(0)]};
-  if (wanted == plain || !there_are) return copy_policy;
-  copy_policy.streaming = kernels.copy_streaming;
-  copy_policy.always = wanted == streaming;
-  return copy_policy;
-}
-
-/// The processor's instruction set, restricted by TUTTI_ISA.
-const compute::Table& choose_kernels() {
-  environment::word("TUTTI_ISA");  // refuses a wrong value
-  return compute::choose_table(variable("TUTTI_ISA").value_or(""));
-}
-
-/// Tries before a wait yields the core; nothing: by ranks per core.
-std::optional<int> choose_spins() {
-  const auto tries = environment::number("TUTTI_SPIN");
-  return tries ? std::optional{static_cast<int>(*tries)} : std::nullopt;
-}
 
 /// The address under which other ranks reach this one.
 void choose_address(const rendezvous::Launch& launch, const Log& log, detail::JoinOptions& join) {
@@ -205,14 +96,14 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   auto context = std::make_shared<detail::Context>();
   context->log = Log::from_environment(launch.rank, host_name());
   introduce(context->log, launch);
-  context->timeout = choose_timeout(options.timeout);
+  context->timeout = settings::timeout(options.timeout);
   context->deterministic = environment::is_on("TUTTI_DETERMINISTIC") || options.deterministic;
   context->checksum = environment::is_on("TUTTI_CHECKSUM");
   context->default_algorithms = variable("TUTTI_ALGO").value_or("");
-  context->tuning = load_tuning(options.tuning_file);
-  context->given = load_plans(options.plan_file);
-  context->kernels = &choose_kernels();
-  context->copy_policy = choose_copy_policy(*context->kernels);
+  context->tuning = settings::tuning(options.tuning_file);
+  context->given = settings::plans(options.plan_file);
+  context->kernels = &settings::kernels();
+  context->copy_policy = settings::copy_policy(*context->kernels);
 
   const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
   detail::refuse_system_calls(faults, launch.rank);
@@ -222,17 +113,19 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
 
   detail::JoinOptions join;
   join.inproc = threads;
-  choose_transports(options.transport, join);
-  join.lost_after = choose_lost_after(options.lost_after);
+  const settings::Transports transports = settings::transports(options.transport);
+  join.shm = transports.shm;
+  join.tcp = transports.tcp;
+  join.lost_after = settings::lost_after(options.lost_after);
   join.rank = launch.rank;
   join.size = launch.size;
-  join.spins = choose_spins();
-  join.topology = load_topology();
+  join.spins = settings::spins();
+  join.topology = settings::topology();
   choose_shortcuts(join, context->checksum, context->log);
   join.secret = job_secret(options.secret_file);
   join.foreign_store = launch.foreign;
   join.congestion = variable("TUTTI_CONGESTION").value_or("");
-  const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
+  const milliseconds setup_timeout = settings::timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
     join.tls_proxies = job_tls_proxies(join.secret, options.tls);

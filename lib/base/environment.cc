@@ -324,9 +324,7 @@ void check_environment(const char* const* environ) {
     if (!name.starts_with(ours)) continue;
     const std::string_view value = entry.substr(std::min(name.size() + 1, entry.size()));
     if (is_service_link(name, value)) continue;
-    bool found = false;
-    for (const std::string_view candidate : known) found = found || candidate == name;
-    if (!found)
+    if (std::ranges::find(known, name) == known.end())
       throw Error{ErrorCode::invalid_argument,
                   "unknown environment variable " + std::string{name} + "." + did_you_mean(name, known) +
                       " `tutti doctor --env` lists all; unset what is not meant for tutti."};
@@ -341,8 +339,9 @@ std::optional<std::string> variable(std::string_view name) {
 
 namespace environment {
 
-Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy) {
-  std::string text{name};
+Error wrong_as(std::string_view called, std::string_view name, std::string_view value, std::string_view why,
+               std::string_view remedy) {
+  std::string text{called};
   text.append(" is \"").append(value).append("\": ").append(why);
   text.append(", accepted: ").append(accepted_by(row_of(name))).append(".");
   if (!remedy.empty()) text.append(remedy.front() == ' ' ? "" : " ").append(remedy);

@@ -60,9 +60,14 @@ int descriptor(std::string_view name);
 std::uint64_t number_in(std::string_view name, const std::string& value);
 std::size_t word_in(std::string_view name, const std::string& value);
 
-/// The error for a wrong value, in the usual words: `why` is "not a file", `remedy` a sentence, for example of
-/// did_you_mean(), or empty.
-Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy = {});
+/// The error for a wrong value of an option, in the usual words. The option takes what the variable `name` takes, and
+/// users know it as `called`. `why` is "not a file", `remedy` a sentence, for example of did_you_mean(), or empty.
+Error wrong_as(std::string_view called, std::string_view name, std::string_view value, std::string_view why,
+               std::string_view remedy);
+/// The same for a value of the variable.
+inline Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy = {}) {
+  return wrong_as(name, name, value, why, remedy);
+}
 
 }  // namespace environment
 }  // namespace tutti

@@ -1,6 +1,7 @@
 """Whatever is told wrongly ends with a sentence that says what and what to do, in time, leaving nothing behind."""
 
 import os
+import re
 import socket
 
 import harness
@@ -165,6 +166,24 @@ class Variables(Case):
                 done = tutti("run", "-n", "2", harness.JOIN, env={name: value})
                 self.assertEqual(done.code, 1, done)
                 self.assertSays(done.err, "invalid_argument: .*" + message)
+
+    def test_an_option_is_refused_in_the_words_of_its_variable(self):
+        for value, why in (("smh", r'"smh" is not a transport, accepted: list of .*\. Did you mean "shm"\?\n'),
+                           ("foo", r'"foo" is not a transport, accepted: list of shm, tcp; \^ before it excludes: '
+                                   r"\^shm\.\n"),
+                           ("^shm,tcp", r"not one transport is left, accepted: .*\. Allow shm, tcp or both\.\n")):
+            with self.subTest(value=value):
+                done = run(harness.JOIN, "--transport", value)
+                self.assertFailsAt(done, f'invalid_argument: connect: transport is "{re.escape(value)}": {why}')
+                done = run(harness.JOIN, env={"TUTTI_TRANSPORT": value})
+                self.assertFailsAt(done, f'invalid_argument: TUTTI_TRANSPORT is "{re.escape(value)}": {why}')
+                done = tutti("bench", "all_reduce", "-g", "2", "-b", "8", "-e", "8", "--transport", value)
+                self.assertEqual((done.code, done.out), (6, ""), done)
+                self.assertSays(done.err, f'^tutti: bench: --transport is "{re.escape(value)}": {why}$')
+
+    def assertFailsAt(self, done, message):
+        self.assertEqual((done.code, done.out), (1, ""), done)
+        self.assertSays(done.err, f"^{message}$")
 
     def test_an_algorithm_that_ranks_would_refuse_is_refused_before_they_start(self):
         for value, message in (("rnig", r'no algorithm "rnig" for all_reduce\. Did you mean "ring"\?'),

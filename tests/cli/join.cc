@@ -1,8 +1,9 @@
 // A small client for the tests of bad input: joins, calls one all_reduce, and prints the sum or the error's message.
 //
-//   join [--count N] [--input-span N] [--output-span N] [--overlap N] [--algorithm NAME] [--transports]
-//        [--congestion] [--repeat] [--shrink]
+//   join [--count N] [--input-span N] [--output-span N] [--overlap N] [--algorithm NAME] [--transport LIST]
+//        [--transports] [--congestion] [--repeat] [--shrink]
 //
+// --transport is ConnectOptions::transport; --transports prints those in use.
 // --congestion prints the congestion control of the TCP connections that have carried a megabyte.
 // --repeat goes on with the all_reduce until it fails; --shrink does, too, and then calls one with the survivors.
 
@@ -28,6 +29,7 @@ struct Wishes {
   long output_span = -1;
   long overlap = -1;  // the output begins this many elements into the input
   std::string algorithm;
+  std::string transport;
   bool transports = false;
   bool congestion = false;
   bool repeat = false;
@@ -57,6 +59,8 @@ Wishes parse(int argc, char** argv) {
       wishes.overlap = std::atol(value);
     else if (word == "--algorithm")
       wishes.algorithm = value;
+    else if (word == "--transport")
+      wishes.transport = value;
   }
   return wishes;
 }
@@ -95,7 +99,7 @@ void print_congestion() {
 int main(int argc, char** argv) {
   const Wishes wishes = parse(argc, argv);
   try {
-    tutti::Communicator comm = tutti::connect();
+    tutti::Communicator comm = tutti::connect({.transport = wishes.transport});
     reduce(comm, wishes);
     if (wishes.transports) {
       std::printf("transports");
