@@ -9,10 +9,10 @@
 #include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 
 #include "cli/doctor/doctor.h"
+#include "lib/api/settings.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
 #include "lib/base/topology.h"
@@ -51,14 +51,7 @@ std::string counted(const std::set<std::string>& names) {
 
 /// Which of the cores in the affinity mask are near each other.
 Finding domains() try {
-  const std::string path = variable("TUTTI_TOPOLOGY").value_or("");
-  std::optional<Topology> given;
-  if (!path.empty()) {
-    std::ostringstream text;
-    if (const std::ifstream file{path}; !file || !(text << file.rdbuf()))
-      throw environment::wrong("TUTTI_TOPOLOGY", path, "not a file that can be read");
-    given = Topology::parse(text.str(), path);
-  }
+  const std::optional<Topology> given = settings::topology();
   std::set<std::string> caches, nodes;
   const std::string allowed = allowed_cores();
   for (std::size_t core = 0; core < allowed.size(); ++core) {
@@ -70,7 +63,7 @@ Finding domains() try {
   }
   return {.what = "caches and NUMA",
           .found = fmt::format("last-level caches: {}; NUMA nodes: {}{}", counted(caches), counted(nodes),
-                               given ? fmt::format(", as {} says", path) : ""),
+                               given ? fmt::format(", as {} says", *variable("TUTTI_TOPOLOGY")) : ""),
           .remedy = {}};
 } catch (const Error& error) {
   return {.level = Level::fail,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "cli/base/sizes.h"
 #include "cli/simulate/network.h"
 #include "lib/base/suggest.h"
+#include "lib/base/text_file.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::simulate {
@@ -276,12 +276,11 @@ NetworkFile NetworkFile::open(const std::string& name_or_path) {
     if (one.name == name_or_path) return parse(one.text, name_or_path);
     names += (names.empty() ? "" : ", ") + std::string{one.name};
   }
-  std::ifstream file{name_or_path};
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    refuse(fmt::format("simulate: cannot read the network file \"{}\". Without a file there are: {}.", name_or_path,
-                       names));
-  return parse(text.str(), name_or_path);
+  const TextFile file = read_text_file(name_or_path);
+  if (!file.problem.empty())
+    refuse(fmt::format("simulate: cannot read the network file \"{}\": {}. Without a file there are: {}.", name_or_path,
+                       file.problem, names));
+  return parse(file.text, name_or_path);
 }
 
 Network NetworkFile::for_algorithm(std::string_view algorithm) const {

@@ -7,13 +7,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/base/command_line.h"
 #include "cli/base/exit_codes.h"
+#include "cli/base/input_file.h"
 #include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/base/sizes.h"
@@ -175,12 +175,8 @@ int show_summit(const Options& options, bool ranks_given) {
 
 int show_regret(const Options& options, Collective collective) {
   algorithms::TuningTable table = algorithms::TuningTable::builtin();
-  if (!options.table.empty()) {
-    std::ifstream file{options.table};
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) wrong(fmt::format("cannot read the tuning table {}", options.table));
-    table = algorithms::TuningTable::parse(text.str(), options.table);
-  }
+  if (!options.table.empty())
+    table = algorithms::TuningTable::parse(read_input("simulate", options.table), options.table);
   const NetworkFile file = NetworkFile::open(options.network);
   if (file.is_gpu()) wrong("--regret is about networks, and ranks share a GPU in this file; leave it out");
   fmt::print("{} on: {}\n\n", name_of(collective), file.name());

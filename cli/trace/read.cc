@@ -273,8 +273,7 @@ struct Source {
 
 /// A file that begins in our format but does not end in it was truncated.
 Json parsed(const Source& source) {
-  const std::string text = read_input(source.who, source.path);
-  if (text.empty()) wrong(source, fmt::format("it is empty; {}", remedy));
+  const std::string text = read_input(source.who, source.path, remedy);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {

@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
+#include "lib/base/text_file.h"
 #include "tutti/error.h"
 
 namespace tutti::settings {
@@ -25,11 +26,10 @@ std::optional<std::string> read_file(std::string& path, const char* variable_nam
   const bool given = !path.empty();
   if (!given) path = variable(variable_name).value_or("");
   if (path.empty()) return std::nullopt;
-  std::ifstream file{path};
-  std::ostringstream text;
-  if (file && (text << file.rdbuf())) return text.str();
-  if (!given) throw environment::wrong(variable_name, path, "not a file that can be read");
-  refuse(fmt::format("cannot read {} {}", what, path));
+  TextFile file = read_text_file(path);
+  if (file.problem.empty()) return std::move(file.text);
+  if (!given) throw environment::wrong(variable_name, path, file.problem);
+  refuse(fmt::format("cannot read {} {}: {}", what, path, file.problem));
 }
 
 }  // namespace

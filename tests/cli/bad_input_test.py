@@ -159,8 +159,8 @@ class Variables(Case):
                 ("TUTTI_BOARD_BYTES", "-1", 'TUTTI_BOARD_BYTES is "-1": not a number, accepted: bytes from 0'),
                 ("TUTTI_DEBUG", "INFOS", 'TUTTI_DEBUG is "INFOS": not one of these, .* Did you mean "INFO"'),
                 ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches TUTTI_SOCKET_IFNAME==nosuch0"),
-                ("TUTTI_TOPOLOGY", "/no/such", 'TUTTI_TOPOLOGY is "/no/such": not a file that can be read'),
-                ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": not a file that can be read'),
+                ("TUTTI_TOPOLOGY", "/no/such", 'TUTTI_TOPOLOGY is "/no/such": no such file, accepted: path of a file'),
+                ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": no such file, accepted: path of'),
         ):
             with self.subTest(name=name, value=value):
                 done = tutti("run", "-n", "2", harness.JOIN, env={name: value})
@@ -204,6 +204,27 @@ class Variables(Case):
         done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TUNING_FILE": str(table)})
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, f"{table}.*1")
+
+    def test_a_file_that_cannot_be_read_is_refused_with_the_reason(self):
+        empty, locked = self.folder / "empty", self.folder / "locked"
+        empty.touch()
+        locked.write_text("barrier shm 2 * direct\n")
+        locked.chmod(0)
+        reasons = [(empty, "it is empty"), (self.folder / "none", "no such file"), (self.folder, "it is a folder")]
+        if not os.access(locked, os.R_OK):  # root may read it
+            reasons.append((locked, "permission denied"))
+        for path, reason in reasons:
+            with self.subTest(path=path):
+                for name in ("TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_TOPOLOGY"):
+                    done = run(harness.JOIN, env={name: str(path)})
+                    self.assertEqual(done.code, 1, done)
+                    self.assertSays(done.err, f'^invalid_argument: {name} is "{path}": {reason}, accepted: path of ')
+                for words, file in ((["plan", "all_reduce", "--topology"], ""),
+                                    (["simulate", "all_reduce", "--regret", "--table"], ""),
+                                    (["simulate", "all_reduce", "--net"], "the network file "), (["trace"], "")):
+                    done = tutti(*words, path)
+                    self.assertEqual((done.code, done.out), (6, ""), done)
+                    self.assertSays(done.err, f'^tutti: {words[0]}: cannot read {file}"?{path}"?: {reason}')
 
     def test_a_topology_that_is_none(self):
         topology = self.folder / "topology"

@@ -79,6 +79,7 @@ class Report(Case):
     def test_what_every_job_would_stumble_over_fails(self):
         for variables, what, message in (
                 ({"TUTTI_TIMEOT": "3"}, "TUTTI_ variables", 'Did you mean "TUTTI_TIMEOUT"'),
+                ({"TUTTI_TOPOLOGY": "/no/such"}, "caches and NUMA", 'TUTTI_TOPOLOGY is "/no/such": no such file'),
                 ({"TUTTI_SOCKET_IFNAME": "=nosuch0"}, "address for peers", "no network interface matches"),
                 ({"RANK": "0"}, "launcher", "RANK is set, but WORLD_SIZE is not")):
             with self.subTest(variables=variables):

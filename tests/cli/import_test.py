@@ -242,7 +242,7 @@ class Run(Case):
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"grid.plan: the plan is wrong: all_reduce: rank 0 step \d+ .* races with step \d+")
         done = tutti("run", "-n", "1", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": "/no/such"})
-        self.assertSays(done.err, 'TUTTI_PLAN_FILE is "/no/such": not a file that can be read')
+        self.assertSays(done.err, 'TUTTI_PLAN_FILE is "/no/such": no such file, accepted: path of')
 
     def test_ranks_with_different_plans_of_one_name_notice(self):
         plan = self.folder / "own.0"

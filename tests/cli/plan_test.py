@@ -224,7 +224,7 @@ class Refuse(Case):
             file.write_text(text if isinstance(text, str) else json.dumps(whole))
             self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
                          f"^tutti: plan: {file} was not written by tutti bench -J FILE: .*{says}$")
-        self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot read .*: Is a directory")
+        self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot .*: it is a folder")
         self.assertFalse((self.folder / "page.html").exists())
 
     def test_what_an_algorithm_does_not_have(self):

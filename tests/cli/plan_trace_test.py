@@ -32,7 +32,7 @@ class PlanTrace(harness.Case):
         return done.err
 
     def test_a_trace_that_is_not_there_is_told_by_who_wants_it(self):
-        self.assertSays(self.refused(), rf"^tutti: plan: cannot read {self.file}: No such file")
+        self.assertSays(self.refused(), rf"^tutti: plan: cannot read {self.file}: no such file")
         self.file.write_text("{}")
         self.assertSays(self.refused(), rf'^tutti: plan: cannot read {self.file}: it is JSON, but no trace')
 

@@ -330,8 +330,9 @@ class Trace(harness.Case):
                 done = tutti("trace", self.file)
                 self.assertEqual((done.code, done.out, len(done.err.splitlines())), (tutti("trace").code, "", 1), done)
                 self.assertSays(done.err, f"^tutti: trace: cannot read {self.file}: ", f"(?m){says}")
-        self.assertSays(tutti("trace", self.folder / "none").err, "cannot read .*: No such file")
-        self.assertSays(tutti("trace", self.folder).err, "cannot read .*: Is a directory")
+        self.assertSays(tutti("trace", self.folder / "none").err,
+                        "cannot read .*: no such file; `tutti run --trace FILE` writes one")
+        self.assertSays(tutti("trace", self.folder).err, "cannot read .*: it is a folder")
 
     def test_memory_is_bounded_and_what_is_lost_is_said(self):
         events, done = self.traced(harness.PROGRAM, "bench", "all_reduce", "-b", "16", "-e", "16", "-n", "500",
