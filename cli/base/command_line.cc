@@ -78,6 +78,9 @@ std::string explained(const CLI::App& command, const CLI::ParseError& error, con
     return fmt::format("{} takes {}, not \"{}\"", option, what_it_takes(command.get_option_no_throw(option)),
                        said.substr(value + 3));
   }
+  constexpr std::string_view requires_option = " requires ";
+  if (const std::size_t at = said.find(requires_option); error.get_name() == "RequiresError" && at != std::string::npos)
+    return fmt::format("{} belongs to {}", said.substr(0, at), said.substr(at + requires_option.size()));
   if (error.get_name() != "ArgumentMismatch" || said.find(" required ") == std::string::npos) return said;
   const std::string option = said.substr(0, said.find(':'));
   if (said.find(": At Most ") == std::string::npos) return fmt::format("{} needs a value", option);

@@ -124,7 +124,8 @@ void declare(CLI::App& app, Options& options) {
       ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--topology", "--explain", "--list");
   app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
   app.add_option("--goal", options.outputs.goal, "Write it as a GOAL schedule for LogGOPSim");
-  app.add_option("--goal-calc", options.outputs.calc_per_byte, "... in which a byte that is reduced takes that many ns")
+  app.add_option("--goal-calc", options.outputs.calc_per_byte, "... in which reducing a byte takes that many ns")
+      ->needs("--goal")
       ->capture_default_str();
   app.add_option("--save", options.outputs.save, "Write it for programs to run: TUTTI_PLAN_FILE");
   app.add_option("--html", options.page.html, "Write a page that plays it, and all other plans of 2 to 16 ranks")
@@ -140,9 +141,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--hosts", options.hosts,
                  "Hosts of the ranks, as many on each: the table then chooses as it does there")
       ->excludes("--transport");
-  app.add_option("--gpus", options.gpus, "For --on gpu: how many GPUs the ranks share, using each other's memory");
-  app.add_option("--slots", options.slots, "For --on gpu: messages that a link can hold")->capture_default_str();
-  app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->capture_default_str();
+  app.add_option("--gpus", options.gpus, "For --on gpu: how many GPUs the ranks share, using each other's memory")
+      ->needs("--on");
+  app.add_option("--slots", options.slots, "For --on gpu: messages per link")->needs("--on")->capture_default_str();
+  app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->needs("--on")->capture_default_str();
   app.add_flag("--json", options.json, "Print JSON");
   app.footer(examples);
 }
@@ -173,8 +175,9 @@ void check_options(const Options& options) {
     wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
     wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
+  if (const double ns = options.outputs.calc_per_byte; !(ns >= 0 && ns <= 1e6))
+    wrong(fmt::format("--goal-calc takes 0 to 1000000 ns, not {}", ns));
   if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
-  if (options.gpus && options.on.empty()) wrong("--gpus belongs to --on gpu");
   if (options.gpus && *options.gpus < 1) wrong(fmt::format("--gpus takes 1 or more, not {}", *options.gpus));
   if (options.hosts && (*options.hosts < 1 || options.ranks % *options.hosts != 0))
     wrong(fmt::format("--hosts takes a number that divides the number of ranks (-n {}), not {}", options.ranks,

@@ -86,12 +86,13 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--summit", options.summit,
                "Show the published curves of Summit beside simulated ones (-n: the most GPUs)");
   app.add_flag("--regret", options.regret, "Show where the tuning table loses to the best algorithm, and by how much");
-  app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
+  app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one")->needs("--regret");
   app.add_flag("--simgrid", options.simgrid, "Compare our times with those of SimGrid (docs/simulate.md)");
   app.add_flag("--calibrate", options.calibrate, "Measure two ranks of this machine, and print the network file");
-  app.add_option("--transport", options.transport, "... over tcp or shm")->capture_default_str();
+  app.add_option("--transport", options.transport, "... over tcp or shm")->needs("--calibrate")->capture_default_str();
   app.add_option("--namespaces", options.namespaces,
-                 "... between these (ip netns), and predict calls of 2 ranks up to one in each (tools/hosts)");
+                 "... between these (ip netns), and predict calls of 2 ranks up to one in each (tools/hosts)")
+      ->needs("--calibrate");
   app.add_option("--import", options.import,
                  "Time the plan of this file (docs/interchange.md), and the algorithms of --algo beside it")
       ->excludes("--ranks", "--root", "--summit", "--regret", "--simgrid", "--calibrate");
@@ -255,6 +256,8 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
   const simulate::Placement place{options.transport, split(options.namespaces)};
   const bool apart = !place.namespaces.empty();
   if (apart && options.transport != "tcp") wrong("only tcp connects the --namespaces");
+  if (place.namespaces.size() == 1)
+    wrong(fmt::format("--namespaces takes two or more, not \"{}\" alone", place.namespaces.front()));
   if (!ranks_given) options.ranks = apart ? fmt::format("2-{}", place.namespaces.size()) : "2";
   if (!sizes_given) options.sizes = apart ? "1K-16M" : "1K,64K,1M,8M";
   const simulate::Trials trials{rank_counts(options), numbers(options.sizes, "--size", 4)};
@@ -269,7 +272,7 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
 
 /// The published curves are of one collective on one network, so other options would have no effect.
 void refuse_without_collective(const CLI::App& app) {
-  for (const char* const name : {"--net", "--size", "--root", "--table", "--simgrid"})
+  for (const char* const name : {"--net", "--size", "--root", "--simgrid"})
     if (app.count(name) > 0) wrong(fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
 }
 

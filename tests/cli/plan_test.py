@@ -181,7 +181,12 @@ class OnGpu(Case):
     def test_wrong_words(self):
         for words, says in (("--on tpu", '--on takes gpu, not "tpu"'), ("--on gpu --slots 0", "--slots takes 1 to 1024, not 0"),
                             ("--on gpu --gpus -1", "--gpus takes 1 or more, not -1"),
-                            ("--on gpu --gpus 0", "--gpus takes 1 or more, not 0"), ("--gpus 1", "--gpus belongs to --on gpu"),
+                            ("--on gpu --gpus 0", "--gpus takes 1 or more, not 0"),
+                            ("--gpus 1", "--gpus belongs to --on"),
+                            ("--slots 3", "--slots belongs to --on"), ("--slot 4K", "--slot belongs to --on"),
+                            ("--goal-calc 1", "--goal-calc belongs to --goal"),
+                            ("--goal - --goal-calc -1", "--goal-calc takes 0 to 1000000 ns, not -1"),
+                            ("--goal - --goal-calc nan", "--goal-calc takes 0 to 1000000 ns, not nan"),
                             ("--on gpu --slot many", '--slot takes a size .* not "many"'),
                             ("--on gpu --slot 0", "a slot of 0 elements is too small: a message takes 1 or more"),
                             ("--on gpu --step 1", "--step excludes --on"),

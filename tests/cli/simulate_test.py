@@ -185,6 +185,7 @@ class Calibrate(Case):
             (("-n", "3"), "takes 2 to 2 here, not 3"),
             (("--namespaces", "a,b", "-n", "2,3"), "takes 2 to 2 here, not 3"),
             (("--namespaces", "a,b", "--transport", "shm"), "only tcp connects"),
+            (("--namespaces", "a"), '^tutti: simulate: --namespaces takes two or more, not "a" alone'),
         ):
             done = simulate("--calibrate", *words)
             self.assertEqual(done.code, 6, done)
@@ -224,6 +225,9 @@ class Refusal(Case):
             (("all_reduce", "--sice", "8"), r'no option "--sice".*--size'),
             (("--algo", "ring"), r"which collective"),
             (("--net", "100g"), r"--net needs a collective"),
+            (("all_reduce", "--table", str(broken)), r"^tutti: simulate: --table belongs to --regret \("),
+            (("all_reduce", "--namespaces", "a,b"), r"^tutti: simulate: --namespaces belongs to --calibrate \("),
+            (("all_reduce", "--transport", "shm"), r"^tutti: simulate: --transport belongs to --calibrate \("),
             (("--print-net", "summitt"), r'mean "summit"'),
             (("--summit", "-n", "8"), r"begin with 96"),
         ):
