@@ -15,17 +15,17 @@ namespace {
 /// Stands for cubic, or reno where that is not allowed.
 constexpr const char* classic = "classic";
 
+bool use_congestion(const net::Socket& socket, const std::string& name) {
+  return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0;
+}
+
 /// Chooses the congestion control. bbr paces what it sends, which halves the speed of connections within a host; the
 /// classic algorithms do not.
 void choose_congestion(const net::Socket& socket, const std::string& wanted) {
-  const auto use = [&](const std::string& name) {
-    return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) ==
-           0;
-  };
   if (wanted == classic) {
-    if (!use("cubic")) use("reno");
+    if (!use_congestion(socket, "cubic")) use_congestion(socket, "reno");
   } else if (!wanted.empty()) {
-    use(wanted);
+    use_congestion(socket, wanted);
   }
 }
 
@@ -61,6 +61,11 @@ void prepare(const net::Socket& socket, const net::Address& peer, const std::str
 }
 
 }  // namespace
+
+int refused_congestion(const std::string& name) {
+  const net::Socket socket = net::make_stream(AF_INET);
+  return socket && !use_congestion(socket, name) ? errno : 0;
+}
 
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion) {
   net::Socket socket = net::accept_next(listener);

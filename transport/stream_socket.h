@@ -10,6 +10,9 @@ namespace tutti::transport {
 /// The next connection; empty: there is none, see errno. `congestion`: as for Path, for the data that this end sends.
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion);
 
+/// Why the system does not let this process use that algorithm of congestion control: an errno. 0: it does.
+int refused_congestion(const std::string& name);
+
 /// How a connection is made.
 struct Path {
   /// The algorithm of congestion control to use if the system allows it; empty: that of the system, but no slow one on

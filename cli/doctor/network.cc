@@ -14,6 +14,7 @@
 #include <fstream>
 
 #include "cli/doctor/doctor.h"
+#include "lib/api/settings.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/environment.h"
 #include "rendezvous/interfaces.h"
@@ -70,6 +71,7 @@ Finding variables_set() {
   Finding finding{.what = "TUTTI_ variables", .found = {}, .remedy = {}};
   try {
     check_environment(::environ);
+    settings::check_variables();
     std::vector<std::string_view> set;
     for (const Variable& one : variables()) {
       if (variable(one.name)) set.push_back(one.name);
@@ -78,7 +80,7 @@ Finding variables_set() {
   } catch (const Error& error) {
     finding.level = Level::fail;
     finding.found = error.what();
-    finding.remedy = "unset it, or give it the name that was meant";
+    finding.remedy = "unset it, or give it a name and a value of docs/environment.md";
   }
   return finding;
 }

@@ -9,8 +9,8 @@
 #include <map>
 #include <utility>
 
+#include "lib/api/settings.h"
 #include "lib/base/environment.h"
-#include "lib/collective/planner.h"
 #include "lib/security/job_secret.h"
 #include "tutti/error.h"
 
@@ -73,13 +73,7 @@ void check_variables(const Job& job) {
   std::string algorithms = variable("TUTTI_ALGO").value_or("");
   for (const auto& [name, value] : job.exported)
     if (name == "TUTTI_ALGO") algorithms = value;
-  try {
-    detail::Planner::Settings settings;
-    settings.default_algorithms = algorithms;
-    const detail::Planner planner{std::move(settings)};
-  } catch (const Error& error) {
-    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", algorithms, error.what())};
-  }
+  settings::check_algorithms(algorithms);
 }
 
 std::vector<std::string> with_variables(const std::vector<std::pair<std::string, std::string>>& variables) {

@@ -92,6 +92,7 @@ namespace detail {
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads) try {
   const auto begin = detail::Clock::now();
   check_environment(environ);
+  settings::check_values();
   const rendezvous::Launch launch = rendezvous::find_launch(options, variable);
   auto context = std::make_shared<detail::Context>();
   context->log = Log::from_environment(launch.rank, host_name());
@@ -124,7 +125,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   choose_shortcuts(join, context->checksum, context->log);
   join.secret = job_secret(options.secret_file);
   join.foreign_store = launch.foreign;
-  join.congestion = variable("TUTTI_CONGESTION").value_or("");
+  join.congestion = settings::congestion();
   const milliseconds setup_timeout = settings::timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {

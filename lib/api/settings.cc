@@ -3,12 +3,18 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cerrno>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
 #include "lib/base/text_file.h"
+#include "lib/collective/planner.h"
+#include "lib/observe/log.h"
+#include "lib/security/job_secret.h"
+#include "transport/stream_socket.h"
 #include "tutti/error.h"
 
 namespace tutti::settings {
@@ -30,6 +36,13 @@ std::optional<std::string> read_file(std::string& path, const char* variable_nam
   if (file.problem.empty()) return std::move(file.text);
   if (!given) throw environment::wrong(variable_name, path, file.problem);
   refuse(fmt::format("cannot read {} {}: {}", what, path, file.problem));
+}
+
+/// What the system lists in this file of /proc/sys/net/ipv4, as the remedy of an error.
+std::string listed_in(const char* name, const char* sentence) {
+  std::string names;
+  std::ifstream file{fmt::format("/proc/sys/net/ipv4/{}", name)};
+  return std::getline(file, names) ? fmt::format("{} {}.", sentence, names) : "";
 }
 
 }  // namespace
@@ -90,6 +103,16 @@ std::optional<Topology> topology() {
   return text ? std::optional{Topology::parse(*text, path)} : std::nullopt;
 }
 
+void check_algorithms(const std::string& text) {
+  try {
+    detail::Planner::Settings settings;
+    settings.default_algorithms = text;
+    const detail::Planner planner{std::move(settings)};
+  } catch (const Error& error) {
+    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", text, error.what())};
+  }
+}
+
 const compute::Table& kernels() {
   environment::word("TUTTI_ISA");  // refuses a wrong value
   return compute::choose_table(variable("TUTTI_ISA").value_or(""));
@@ -115,6 +138,42 @@ transport::CopyPolicy copy_policy(const compute::Table& kernels) {
 std::optional<int> spins() {
   const auto tries = environment::number("TUTTI_SPIN");
   return tries ? std::optional{static_cast<int>(*tries)} : std::nullopt;
+}
+
+std::string congestion() {
+  constexpr const char* name_of_variable = "TUTTI_CONGESTION";
+  std::string name = variable(name_of_variable).value_or("");
+  const int error = name.empty() ? 0 : transport::refused_congestion(name);
+  if (error == ENOENT)
+    throw environment::wrong(name_of_variable, name, "not what this kernel has",
+                             listed_in("tcp_available_congestion_control", "It has:"));
+  if (error == EPERM)
+    throw environment::wrong(name_of_variable, name, "not what the system lets this user choose",
+                             listed_in("tcp_allowed_congestion_control", "Allowed are:"));
+  return name;
+}
+
+void check_values() {
+  using Kind = Variable::Kind;
+  for (const Variable& known : variables()) {
+    if (known.kind == Kind::flag) environment::is_on(known.name);
+    if (known.kind == Kind::number) environment::number(known.name);
+    if (known.kind == Kind::seconds) environment::seconds(known.name);
+    if (known.kind == Kind::word) environment::word(known.name);
+  }
+}
+
+void check_variables() {
+  check_values();
+  Log::check_variables();
+  check_algorithms(variable("TUTTI_ALGO").value_or(""));
+  tuning({});
+  plans({});
+  copy_policy(kernels());
+  transports({});
+  topology();
+  congestion();
+  job_secret();
 }
 
 }  // namespace tutti::settings

@@ -36,11 +36,21 @@ std::shared_ptr<const algorithms::TuningTable> tuning(std::string path);
 std::shared_ptr<const algorithms::GivenPlans> plans(std::string path);
 /// From the file that TUTTI_TOPOLOGY names.
 std::optional<Topology> topology();
+/// Refuses a TUTTI_ALGO that names no algorithms, in the words of the collectives.
+void check_algorithms(const std::string& text);
 
 /// The processor's instruction set, restricted by TUTTI_ISA.
 const compute::Table& kernels();
 transport::CopyPolicy copy_policy(const compute::Table& kernels);
 /// Tries before a wait yields the core; nothing: by ranks per core.
 std::optional<int> spins();
+/// TUTTI_CONGESTION, which the system must let this process use; empty: not set.
+std::string congestion();
+
+/// Reads every variable that has a type, and so throws for one that no part of this process may ever need.
+void check_values();
+/// Throws what connect() without options would throw here for the first variable whose value cannot be. Makes no file,
+/// so that it does not notice whether TUTTI_DEBUG_FILE can be written.
+void check_variables();
 
 }  // namespace tutti::settings

@@ -118,6 +118,12 @@ Log Log::from_environment(int rank, const std::string& host) {
   return log;
 }
 
+void Log::check_variables() {
+  environment::word("TUTTI_DEBUG");
+  parse_subsystems(tutti::variable("TUTTI_DEBUG_SUBSYS").value_or(""));
+  parse_path(tutti::variable("TUTTI_DEBUG_FILE").value_or(""), 0, {});
+}
+
 void Log::version(std::string_view text) const noexcept {
   if (target_ && level_ >= Level::version) write(Level::version, text);
 }

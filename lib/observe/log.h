@@ -25,6 +25,8 @@ class Log {
   /// As the variables of this process say. Throws Error{invalid_argument} for unknown words, with the nearest known
   /// one, and for a file that cannot be written.
   static Log from_environment(int rank, const std::string& host);
+  /// Throws the same for unknown words, without opening the file.
+  static void check_variables();
 
   bool shows(Level level, Subsystem subsystem) const {
     return level <= level_ && ((subsystems_ >> static_cast<unsigned>(subsystem)) & 1) != 0;

@@ -161,6 +161,11 @@ class Variables(Case):
                 ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches TUTTI_SOCKET_IFNAME==nosuch0"),
                 ("TUTTI_TOPOLOGY", "/no/such", 'TUTTI_TOPOLOGY is "/no/such": no such file, accepted: path of a file'),
                 ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": no such file, accepted: path of'),
+                ("TUTTI_GPU_MODE", "foo", r'TUTTI_GPU_MODE is "foo": not one of these, accepted: auto \| staged'),
+                ("TUTTI_GPU_SLOT_BYTES", "1", 'TUTTI_GPU_SLOT_BYTES is "1": out of range, accepted: bytes from 4096'),
+                ("TUTTI_TRACE_RECORDS", "few", 'TUTTI_TRACE_RECORDS is "few": not a number'),
+                ("TUTTI_CONGESTION", "foo", 'TUTTI_CONGESTION is "foo": not what this kernel has, accepted: a name '
+                                            r"from /proc/.*control\. It has: .*\breno\b.*\."),
         ):
             with self.subTest(name=name, value=value):
                 done = tutti("run", "-n", "2", harness.JOIN, env={name: value})

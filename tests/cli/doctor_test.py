@@ -79,6 +79,16 @@ class Report(Case):
     def test_what_every_job_would_stumble_over_fails(self):
         for variables, what, message in (
                 ({"TUTTI_TIMEOT": "3"}, "TUTTI_ variables", 'Did you mean "TUTTI_TIMEOUT"'),
+                ({"TUTTI_TIMEOUT": "x"}, "TUTTI_ variables", 'TUTTI_TIMEOUT is "x": not a positive number'),
+                ({"TUTTI_ALGO": "rnig"}, "TUTTI_ variables", 'TUTTI_ALGO=rnig: .* Did you mean "ring"'),
+                ({"TUTTI_TRANSPORT": "smh"}, "TUTTI_ variables", 'TUTTI_TRANSPORT is "smh": "smh" is not a transport'),
+                ({"TUTTI_GPU_MODE": "foo"}, "TUTTI_ variables", 'TUTTI_GPU_MODE is "foo": not one of these'),
+                ({"TUTTI_CONGESTION": "foo"}, "TUTTI_ variables", 'TUTTI_CONGESTION is "foo": not what this kernel'),
+                ({"TUTTI_DEBUG_SUBSYS": "NETT"}, "TUTTI_ variables", '"NETT" is not a subsystem'),
+                ({"TUTTI_DEBUG_FILE": "/tmp/%x"}, "TUTTI_ variables", "not a path with another letter after %"),
+                ({"TUTTI_TUNING_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_TUNING_FILE is "/no/such": no such'),
+                ({"TUTTI_PLAN_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_PLAN_FILE is "/no/such": no such file'),
+                ({"TUTTI_SECRET": "short"}, "TUTTI_ variables", "TUTTI_SECRET"),
                 ({"TUTTI_TOPOLOGY": "/no/such"}, "caches and NUMA", 'TUTTI_TOPOLOGY is "/no/such": no such file'),
                 ({"TUTTI_SOCKET_IFNAME": "=nosuch0"}, "address for peers", "no network interface matches"),
                 ({"RANK": "0"}, "launcher", "RANK is set, but WORLD_SIZE is not")):
