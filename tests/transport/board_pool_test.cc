@@ -148,6 +148,16 @@ TEST_CASE("a place for which memory is refused is clean for the next group") {
   CHECK(is_filled(place.get(), page, 0));
 }
 
+TEST_CASE("of memory that is refused in part, nothing stays reserved") {
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, 16 * mib);
+  const std::size_t before = reserved_bytes(own->descriptor());
+  system_calls::refuse(SystemCall::fallocate, ENOSPC, 3);
+  CHECK_THROWS_AS(own->give(2, 16 * mib, page, 1), Error);
+  system_calls::refuse_none();
+  CHECK(reserved_bytes(own->descriptor()) == before);
+}
+
 TEST_CASE("members that come and leave at the same time neither lose a place nor share it with another group") {
   constexpr int rounds = 2000;
   Chunk chunk;

@@ -51,7 +51,12 @@ void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes
     const std::size_t now = std::min(bytes - done, most_at_once);
     const int error =
         system_calls::fallocate(descriptor.get(), static_cast<off_t>(offset + done), static_cast<off_t>(now));
-    if (error != 0 && error != EINTR) refuse("reserve", bytes, error);
+    if (error != 0 && error != EINTR) {
+      if (done > 0)
+        ::fallocate(descriptor.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                    static_cast<off_t>(done));
+      refuse("reserve", bytes, error);
+    }
     if (error == 0) done += now;
   }
 }

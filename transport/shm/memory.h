@@ -23,7 +23,8 @@ struct NewMemory {
 NewMemory make_memory(const char* name, std::size_t bytes);
 /// The same, with only the first `reserved` bytes reserved: the rest must not be touched before reserve().
 NewMemory make_memory(const char* name, std::size_t bytes, std::size_t reserved);
-/// Throws Error{system} if the system lacks the memory, which would otherwise be a signal at some later access.
+/// Throws Error{system} if the system lacks the memory, which would otherwise be a signal at some later access. Then
+/// none of it is reserved.
 void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes);
 /// Returns whole pages to the system, for all processes that map them. They must be reserved again before use, and are
 /// zeros then. False: they stay as they are, since the system does not take them back from a process that has locked
