@@ -173,7 +173,10 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
     records_ += collected_ / record_size + 1;
     if (records_ >= records_of_a_key && ::SSL_key_update(stream_.native_handle(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
       records_ = 0;
-    asio::async_write(stream_, asio::buffer(outgoing_, collected_), then([this](bool, std::size_t) { forwarded(); }));
+    asio::async_write(stream_, asio::buffer(outgoing_, collected_), then([this](bool failed, std::size_t) {
+                        if (failed) note_error();  // which the kernel tells only once, perhaps to this operation
+                        forwarded();
+                      }));
   }
 
   void forwarded() {
@@ -202,12 +205,17 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
   }
 
   void peer_has_left() {
-    if (error_.category() == asio::error::get_system_category()) known_.note(error_.value());
+    note_error();
     peer_left_ = true;
     asio::error_code ignored;
     user_.shutdown(Socket::shutdown_send, ignored);
     say_goodbye();
     close_what_is_over();
+  }
+
+  void note_error() {
+    if (error_.category() == asio::error::get_system_category() && error_ != asio::error::operation_aborted)
+      known_.note(error_.value());
   }
 
   void say_goodbye() {
