@@ -143,7 +143,7 @@ constexpr std::array table{
             "1: every message carries a CRC-32C of its payload, which its receiver verifies. All data then travel in "
             "messages: there are no boards, allocate() shares nothing, and the engine does all sends and receives."},
     Variable{.name = "TUTTI_CONGESTION",
-             .values = "a name from /proc/sys/net/ipv4/tcp_available_congestion_control",
+             .values = "a name from /proc/sys/net/ipv4/tcp_allowed_congestion_control",
              .fallback = "the system's",
              .meaning = "TCP congestion control of connections between ranks."},
     Variable{.name = "TUTTI_TCP_CONNECTIONS",
