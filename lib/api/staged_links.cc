@@ -211,7 +211,7 @@ Acceptance StagedLinks::arrived(Link& link, const Frame& frame) noexcept {
   wanted.checksum = frame.checksum;
   from.arriving.begin(frame.checksum);
   if (frame != wanted) {
-    group_.fail(collectives_.mismatch(peer, frame, wanted));
+    if (!group_.is_in_doubt()) group_.suspect(collectives_.mismatch(peer, frame, wanted));
     return {};
   }
   return {.kind = Acceptance::Kind::memory, .memory = bytes_of(expected.message)};

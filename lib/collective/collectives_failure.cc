@@ -28,10 +28,10 @@ void Collectives::notice_leftover(int peer, const Frame& frame) noexcept {
   const std::uint64_t number = history_.full_number(frame.operation);
   bool runs = false;
   running_.for_each([&](const Operation& operation) { runs = runs || operation.number() == number; });
-  if (runs || !history_.remembers(number)) return;
+  if (runs || !history_.remembers(number) || group_.is_in_doubt()) return;
   Frame next;  // nothing is known of the later call but that it is later
   next.operation = frame.operation + 1;
-  group_.fail(mismatch(peer, frame, next));
+  group_.suspect(mismatch(peer, frame, next));
 }
 
 void Collectives::look_for_leftovers(const Operation& exchange) noexcept {
@@ -108,7 +108,7 @@ int Collectives::first_awaited(const Operation& operation) const {
 }
 
 void Collectives::notice_who_went_on(Operation& operation) noexcept {
-  if (!board_ || operation.board()) return;
+  if (!board_ || operation.board() || group_.is_in_doubt()) return;
   for (int peer = 0; peer < group_.size(); ++peer) {
     const LinkQueues::Posted* const next = link_queues_.next_from(peer);
     if (!next || next->operation != &operation) continue;
@@ -126,7 +126,7 @@ void Collectives::notice_who_went_on(Operation& operation) noexcept {
       what =
           fmt::format("{} called {} while rank {} waits for {} more bytes from it in {}: the counts they gave differ",
                       group_.name_of(peer), describe(*later), group_.rank(), missing, describe(operation.frame()));
-    return group_.fail(Error{ErrorCode::mismatch, what, peer, operation.number()});
+    return group_.suspect(Error{ErrorCode::mismatch, what, peer, operation.number()});
   }
 }
 

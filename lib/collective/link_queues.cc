@@ -118,7 +118,7 @@ Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
   wanted.checksum = frame.checksum;
   expected.arriving.begin(frame.checksum);
   if (frame != wanted) {
-    group_.suspect(collectives_.mismatch(group_.group_rank(from.peer()), frame, wanted));
+    if (!group_.is_in_doubt()) group_.suspect(collectives_.mismatch(group_.group_rank(from.peer()), frame, wanted));
     return {};
   }
   if (is_traced_) [[unlikely]]

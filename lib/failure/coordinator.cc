@@ -97,6 +97,20 @@ void Coordinator::hear(int reporter, const Failure& suspicion) {
   links.suspicions.emplace(reporter, suspicion);
 }
 
+/// About groups whose time is over by then.
+void Coordinator::decide_suspicions(Clock::time_point until) {
+  for (auto it = broken_links_.begin(); it != broken_links_.end();) {
+    if (it->second.until > until) {
+      ++it;
+      continue;
+    }
+    if (!it->second.suspicions.empty()) publish(most_suspected(it->second));
+    it = broken_links_.erase(it);
+  }
+}
+
+void Coordinator::leave() { decide_suspicions(Clock::time_point::max()); }
+
 /// A rank without network suspects all others, and all others suspect it. So the rank that most others suspect is lost.
 /// If its process had ended, that would be known by now. The same holds for a rank that makes another call than the
 /// others do.
@@ -161,14 +175,7 @@ void Coordinator::tick(Clock::time_point now) {
   }
   for (const Query& query : over) conclude(query);
   if (!departed_.empty() && tell_at_ <= now) tell_who_departed();
-  for (auto it = broken_links_.begin(); it != broken_links_.end();) {
-    if (it->second.until > now) {
-      ++it;
-      continue;
-    }
-    if (!it->second.suspicions.empty()) publish(most_suspected(it->second));
-    it = broken_links_.erase(it);
-  }
+  decide_suspicions(now);
 }
 
 Coordinator::Clock::time_point Coordinator::next() const {
@@ -194,6 +201,9 @@ void Coordinator::conclude(const Query& query) {
   if (gone_.size() > most_gone) gone_.clear();  // they will be found again
   auto failure = diagnose(query.report, views);
   if (!failure) return;
+  const auto suspected = broken_links_.find(query.report.group);  // which explains why ranks are late
+  if (failure->code == ErrorCode::timeout && suspected != broken_links_.end() && !suspected->second.suspicions.empty())
+    return publish(most_suspected(suspected->second));
   if (failure->code == ErrorCode::timeout) failure->text = "timed out: " + failure->text;
   if (failure->code == ErrorCode::peer_lost && member_.job_.went_unseen(failure->culprit))
     failure->text = fmt::format(

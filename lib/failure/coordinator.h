@@ -31,6 +31,8 @@ class Coordinator {
   /// Handles that `rank` is lost or has left.
   void gone(int rank);
   void tick(Clock::time_point now);
+  /// Decides at once what it would decide later.
+  void leave();
   /// When tick() must be called at the latest.
   Clock::time_point next() const;
 
@@ -44,7 +46,7 @@ class Coordinator {
     bool widened = false;  // ranks were asked, too, that others take for members
   };
   struct BrokenLinks {
-    std::map<int, Failure> suspicions;  // suspicions by the rank that reports them
+    std::map<int, Failure> suspicions;  // by the rank that reports them
     Clock::time_point until;
   };
 
@@ -54,6 +56,7 @@ class Coordinator {
   };
 
   void hear(int reporter, const Failure& suspicion);
+  void decide_suspicions(Clock::time_point until);
   Failure most_suspected(const BrokenLinks& links) const;
   void inquire(const Report& report);
   void conclude(const Query& query);

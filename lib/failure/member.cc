@@ -132,7 +132,7 @@ void Member::listen_for(int rank, Clock::time_point now) {
   }
 }
 
-/// The failure for a broken link about which the coordinator has not decided. If the coordinator has been silent for
+/// The failure for a suspicion about which the coordinator has not decided. If the coordinator has been silent for
 /// longer than the peer, it is the culprit itself: the peer may have failed for the same reason, and left.
 Failure Member::undecided(Failure failure, Clock::time_point now) const {
   const ControlConnection* const connection = connections_.find(coordinator());
@@ -161,14 +161,13 @@ void Member::leave() {
   acceptor_->close();
   acceptor_->dismiss(Purpose::failure_detector);
   for (const auto& task : shared_.tasks.take()) task();
-  say_goodbye();
-  stopping_ = true;
-}
-
-void Member::say_goodbye() {
   ControlMessage last{.kind = ControlMessage::Kind::leave};
-  if (coordinator_) last.ranks = job_.all_that_left();
+  if (coordinator_) {
+    coordinator_->leave();
+    last.ranks = job_.all_that_left();
+  }
   connections_.close(last, Clock::now() + leave_time);
+  stopping_ = true;
 }
 
 }  // namespace tutti::detail

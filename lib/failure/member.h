@@ -72,7 +72,6 @@ class Member {
   void listen_for(int rank, Clock::time_point now);
   void leave();
   bool is_everybody_here() const;
-  void say_goodbye();
 
   // member_messages.cc: what others say
   void admit(Connections::Accepted accepted);

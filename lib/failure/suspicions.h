@@ -9,8 +9,8 @@
 
 namespace tutti::detail {
 
-/// Broken links of which this rank has told the coordinator, each until the coordinator should have decided which rank
-/// is lost.
+/// Broken links and calls that differ, of which this rank has told the coordinator, each until the coordinator should
+/// have decided which rank is to blame.
 class Suspicions {
  public:
   using Clock = std::chrono::steady_clock;

@@ -84,6 +84,8 @@ class Group final : public Failable {
   /// Records the first failure, with which every pending and later operation ends. Owner of the engine only.
   void fail(const Error& found, Origin origin = Origin::here) noexcept;
   bool failing() const { return failure_.has_value(); }
+  /// It fails, or will soon: see suspect().
+  bool is_in_doubt() const { return failing() || suspects_peer_; }
   const std::optional<Error>& failure() const { return failure_; }
   void fail_now() noexcept override;
   /// Handles a broken link. If there is a failure detector, the coordinator decides what has failed.
