@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+
+#include "lib/base/answer_deadline.h"
 
 namespace tutti::detail {
 
@@ -17,6 +20,7 @@ class WaitEscalation {
     end_ = end;
     pause_ = first_pause;
     stage_ = watched ? Act::ask : Act::give_up;
+    answer_deadline_.reset();
     next_ = watched ? std::min(now + pause_, end_) : end_;
   }
   /// A rank has gone for which this may be waiting: asks soon, and often again.
@@ -37,12 +41,13 @@ class WaitEscalation {
         return Act::ask;
       case Act::demand:
         stage_ = Act::give_up;
-        next_ = now + answer_time;
-        return Act::demand;
-      case Act::give_up:
+        answer_deadline_.emplace(answer_time, now);
         break;
+      case Act::give_up:
+        if (!answer_deadline_ || answer_deadline_->is_over(now)) return Act::give_up;
     }
-    return Act::give_up;
+    next_ = answer_deadline_->end();
+    return Act::demand;
   }
 
  private:
@@ -53,6 +58,7 @@ class WaitEscalation {
   Clock::time_point end_{};
   Clock::time_point next_{};
   std::chrono::milliseconds pause_{};
+  std::optional<AnswerDeadline> answer_deadline_;  // since the demand
   Act stage_ = Act::give_up;
 };
 

@@ -135,8 +135,11 @@ void Coordinator::inquire(const Report& report) {
   const bool lately = !asked_.emplace(std::pair{report.group, report.operation}, now).second;
   if (asking || (lately && !report.overdue)) return;
 
-  Query& query = queries_.emplace_back(Query{++last_number_, report, now + answer_time, {}, {}});
-  for (const int member : report.members) ask(query, member);
+  Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{answer_time, now}, {}, {}});
+  for (const int member : report.members)
+    if (member != member_.rank_) ask(query, member);
+  if (std::ranges::count(report.members, member_.rank_) > 0) ask(query, member_.rank_);
+  query.deadline = AnswerDeadline{answer_time, Clock::now()};  // an answer of this rank may have taken a while
   tick(now);
 }
 
@@ -160,7 +163,7 @@ bool Coordinator::widen(Query& query) {
   for (const int member : query.report.members) others.erase(member);
   for (const int rank : others) ask(query, rank);
   if (query.asked.empty()) return false;
-  query.until = Clock::now() + answer_time;
+  query.deadline = AnswerDeadline{answer_time, Clock::now()};
   return true;
 }
 
@@ -170,7 +173,7 @@ void Coordinator::tick(Clock::time_point now) {
   std::list<Query> over;
   for (auto it = queries_.begin(); it != queries_.end();) {
     const auto next = std::next(it);
-    if ((is_complete(*it) && !widen(*it)) || it->until <= now) over.splice(over.end(), queries_, it);
+    if ((is_complete(*it) && !widen(*it)) || it->deadline.is_over(now)) over.splice(over.end(), queries_, it);
     it = next;
   }
   for (const Query& query : over) conclude(query);
@@ -180,7 +183,7 @@ void Coordinator::tick(Clock::time_point now) {
 
 Coordinator::Clock::time_point Coordinator::next() const {
   auto next = departed_.empty() ? Clock::time_point::max() : tell_at_;
-  for (const Query& query : queries_) next = std::min(next, query.until);
+  for (const Query& query : queries_) next = std::min(next, query.deadline.end());
   for (const auto& [group, links] : broken_links_) next = std::min(next, links.until);
   return next;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/answer_deadline.h"
 #include "lib/failure/control_message.h"
 #include "lib/failure/member.h"
 
@@ -40,7 +41,7 @@ class Coordinator {
   struct Query {
     std::uint64_t number;
     Report report;
-    Clock::time_point until;
+    AnswerDeadline deadline;
     std::set<int> asked;  // ranks that were asked and have not answered
     std::map<int, Status> answers;
     bool widened = false;  // ranks were asked, too, that others take for members

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/answer_deadline.h"
 #include "lib/failure/control_message.h"
 
 namespace tutti::detail {
@@ -15,29 +16,35 @@ class Suspicions {
  public:
   using Clock = std::chrono::steady_clock;
 
-  void add(const Failure& failure) { waiting_.push_back({failure, Clock::now() + answer_time}); }
+  void add(const Failure& failure) { waiting_.push_back({failure, AnswerDeadline{answer_time, Clock::now()}}); }
   /// When the time of the first one is over; max: there is none.
   Clock::time_point next() const {
     auto next = Clock::time_point::max();
-    for (const auto& [failure, until] : waiting_) next = std::min(next, until);
+    for (const auto& [failure, deadline] : waiting_) next = std::min(next, deadline.end());
     return next;
   }
   /// Removes and returns those whose time is over.
   std::vector<Failure> take_overdue(Clock::time_point now) {
     std::vector<Failure> overdue;
-    std::erase_if(waiting_, [&](const auto& suspicion) {
-      if (suspicion.second > now) return false;
+    std::erase_if(waiting_, [&](auto& suspicion) {
+      if (!suspicion.second.is_over(now)) return false;
       overdue.push_back(suspicion.first);
       return true;
     });
     return overdue;
+  }
+  /// Removes and returns all.
+  std::vector<Failure> take_all() {
+    std::vector<Failure> all;
+    for (const auto& [failure, deadline] : std::exchange(waiting_, {})) all.push_back(failure);
+    return all;
   }
 
  private:
   /// Enough for the coordinator to hear all reports and to answer.
   static constexpr std::chrono::milliseconds answer_time{400};
 
-  std::vector<std::pair<Failure, Clock::time_point>> waiting_;
+  std::vector<std::pair<Failure, AnswerDeadline>> waiting_;
 };
 
 }  // namespace tutti::detail

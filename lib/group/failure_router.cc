@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/answer_deadline.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
@@ -128,7 +129,9 @@ Report FailureRouter::reunion_of(const Group& group) const {
 
 std::optional<Status> FailureRouter::status(const Report& about) noexcept {
   std::optional<Status> answer;
-  engine_->exclusively([&] { answer = status_now(about); }, FailureDetector::Clock::now() + answer_time);
+  for (AnswerDeadline deadline{answer_time, AnswerDeadline::Clock::now()};
+       !answer && !deadline.is_over(AnswerDeadline::Clock::now());)
+    engine_->exclusively([&] { answer = status_now(about); }, deadline.end());
   return answer;
 }
 

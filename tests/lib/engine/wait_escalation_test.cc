@@ -48,6 +48,15 @@ TEST_CASE("without a failure detector it gives up at its deadline") {
   CHECK(alone.act(begun + 3s) == Act::give_up);
 }
 
+TEST_CASE("a process that was stopped after its demand demands once more before it gives up") {
+  WaitEscalation wait;
+  wait.begin(begun, begun + 50ms, true);
+  CHECK(wait.act(begun + 50ms) == Act::demand);
+  CHECK(wait.act(begun + 700ms) == Act::demand);
+  CHECK(wait.next() == begun + 1200ms);
+  CHECK(wait.act(begun + 2s) == Act::give_up);  // not for ever
+}
+
 TEST_CASE("the departure of a rank makes a wait ask soon and often again, but never past its demand") {
   WaitEscalation wait;
   wait.begin(begun, begun + 30s, true);

@@ -200,6 +200,57 @@ TEST_CASE_TEMPLATE("a message to a rank that does not yet know that it is the co
   CHECK(hear(third, ControlMessage::Kind::decision, 1, deadline));
 }
 
+/// What a rank says that has done so many steps of call 5.
+Status in_the_call(std::uint32_t steps_done) {
+  Status status;
+  status.presence = Status::Presence::here;
+  status.started = 5;
+  status.finished = 4;
+  status.steps_done = steps_done;
+  status.steps = 2;
+  return status;
+}
+
+/// A rank that takes long to say what it does, since its process is stopped for a while.
+class Slow final : public DetectorUser {
+ public:
+  void suspected(const std::string&) noexcept override {}
+  void failed(const Failure&) noexcept override {}
+  void departed(const std::vector<int>&) noexcept override {}
+  std::optional<Status> status(const Report&) noexcept override {
+    std::this_thread::sleep_for(350ms);
+    return in_the_call(0);
+  }
+};
+
+TEST_CASE_TEMPLATE("others have all their time to answer, however long the coordinator needs for its own", Kind,
+                   OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = FailureDetector::Clock::now() + 20s;
+  Slow user;
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  std::jthread one{[&] {
+    first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline);
+  }};
+  ControlConnection second = dial(1, 0, first.address(), key, deadline);
+  second.send({.kind = ControlMessage::Kind::beat});
+  second.send({.kind = ControlMessage::Kind::report,
+               .report = {.group = 9, .operation = 5, .overdue = true, .reporter = 1, .call = {}, .members = {0, 1}}});
+  std::string told;
+  while (told.empty() && !second.ended() && FailureDetector::Clock::now() < deadline) {
+    pollfd query{.fd = second.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&query, 1, 100);
+    std::vector<ControlMessage> messages;
+    second.read(messages);
+    for (const ControlMessage& message : messages) {
+      if (message.kind == ControlMessage::Kind::failure) told = message.failure.text;
+      if (message.kind == ControlMessage::Kind::question)
+        second.send({.kind = ControlMessage::Kind::answer, .number = message.number, .status = in_the_call(1)});
+    }
+  }
+  CHECK(told.find("every rank is in the call; r0 is the furthest behind") != std::string::npos);
+}
+
 /// Ranks 0 and 2, and ranks 1 and 3, which the test plays: nobody listens at their addresses.
 template <class Kind>
 struct Four {

@@ -20,12 +20,31 @@ TEST_CASE("a suspicion waits for the coordinator's answer, and is taken once") {
   CHECK(next >= before + 400ms);
   CHECK(suspicions.take_overdue(next - 1ns).empty());
   CHECK(suspicions.next() == next);
-  const std::vector<Failure> overdue = suspicions.take_overdue(next + 1h);
+  const std::vector<Failure> overdue = suspicions.take_overdue(next + 1ms);
   REQUIRE(overdue.size() == 2);
   CHECK(overdue[0].culprit == 1);
   CHECK(overdue[1].culprit == 2);
   CHECK(suspicions.take_overdue(next + 2h).empty());
   CHECK(suspicions.next() == Suspicions::Clock::time_point::max());
+}
+
+TEST_CASE("a suspicion that this process finds long overdue waits once more, since it may not have read the answer") {
+  Suspicions suspicions;
+  suspicions.add({.culprit = 1, .text = "one"});
+  const auto late = suspicions.next() + 1h;
+  CHECK(suspicions.take_overdue(late).empty());
+  CHECK(suspicions.next() == late + 400ms);
+  CHECK(suspicions.take_overdue(late + 2h).size() == 1);
+}
+
+TEST_CASE("all suspicions are taken for the next coordinator, however long they have waited") {
+  Suspicions suspicions;
+  suspicions.add({.culprit = 1, .text = "one"});
+  suspicions.add({.culprit = 2, .text = "other"});
+  const std::vector<Failure> all = suspicions.take_all();
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].culprit == 2);
+  CHECK(suspicions.take_all().empty());
 }
 
 }  // namespace
