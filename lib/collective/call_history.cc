@@ -104,13 +104,10 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
     const std::string their_name =
         name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm, group_.size());
     if (own_name.find(as_tasks) != own_name.npos)
-      return ", with another algorithm, or with buffers elsewhere in allocated or registered memory: give all ranks "
-             "the same options, and parts of the same memory at the same offset";
-    return fmt::format(
-        ", there with {} and here with {}: {}",
-        their_name.empty() ? "another algorithm" : algorithm_text(their_name, theirs.window != 0), own_name,
-        in_one_window ? "give all ranks memory of the same allocate(), and the same options"
-                      : "give all ranks the same tuning table, options, TUTTI_ALGO and TUTTI_DETERMINISTIC");
+      return fmt::format(", with another algorithm, or with buffers elsewhere{}", other_tasks);
+    return fmt::format(", there with {} and here with {}{}",
+                       their_name.empty() ? "another algorithm" : algorithm_text(their_name, theirs.window != 0),
+                       own_name, in_one_window ? only_one_allocated : other_algorithm);
   }
   if (in_one_window)
     return fmt::format(", only {}{}{}", theirs.window != 0 ? "there" : "here", in_allocated_memory, only_one_allocated);

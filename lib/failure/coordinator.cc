@@ -92,33 +92,42 @@ void Coordinator::tell_who_departed() {
 
 void Coordinator::hear(int reporter, const Failure& suspicion) {
   if (reporter != member_.rank_ && !member_.job_.is_alive(reporter)) return;
-  BrokenLinks& links =
-      broken_links_.try_emplace(suspicion.group, BrokenLinks{{}, Clock::now() + suspicion_time}).first->second;
-  links.suspicions.emplace(reporter, suspicion);
+  Doubt& doubt = doubts_.try_emplace(suspicion.group, Doubt{{}, Clock::now() + suspicion_time}).first->second;
+  doubt.suspicions.emplace(reporter, suspicion);
 }
 
-/// About groups whose time is over by then.
-void Coordinator::decide_suspicions(Clock::time_point until) {
-  for (auto it = broken_links_.begin(); it != broken_links_.end();) {
-    if (it->second.until > until) {
+/// When to decide. Where calls differ, an answer that is still to come says more than the ranks that met.
+Coordinator::Clock::time_point Coordinator::decision_time(std::uint64_t group, const Doubt& doubt) const {
+  const bool differ =
+      std::ranges::any_of(doubt.suspicions, [](const auto& entry) { return entry.second.code == ErrorCode::mismatch; });
+  const bool asks = std::ranges::any_of(queries_, [=](const Query& query) { return query.report.group == group; });
+  return differ && asks ? Clock::time_point::max() : doubt.until;
+}
+
+void Coordinator::decide_suspicions(Clock::time_point now) {
+  for (auto it = doubts_.begin(); it != doubts_.end();) {
+    if (decision_time(it->first, it->second) > now) {
       ++it;
       continue;
     }
     if (!it->second.suspicions.empty()) publish(most_suspected(it->second));
-    it = broken_links_.erase(it);
+    it = doubts_.erase(it);
   }
 }
 
-void Coordinator::leave() { decide_suspicions(Clock::time_point::max()); }
+void Coordinator::leave() {
+  queries_.clear();
+  decide_suspicions(Clock::time_point::max());
+}
 
 /// A rank without network suspects all others, and all others suspect it. So the rank that most others suspect is lost.
 /// If its process had ended, that would be known by now. The same holds for a rank that makes another call than the
 /// others do.
-Failure Coordinator::most_suspected(const BrokenLinks& links) const {
+Failure Coordinator::most_suspected(const Doubt& doubt) const {
   std::map<int, int> votes;
-  for (const auto& [reporter, suspicion] : links.suspicions) ++votes[suspicion.culprit];
+  for (const auto& [reporter, suspicion] : doubt.suspicions) ++votes[suspicion.culprit];
   const Failure* chosen = nullptr;
-  for (const auto& [reporter, suspicion] : links.suspicions)
+  for (const auto& [reporter, suspicion] : doubt.suspicions)
     if (!chosen || votes[suspicion.culprit] > votes[chosen->culprit]) chosen = &suspicion;
   return *chosen;
 }
@@ -184,7 +193,7 @@ void Coordinator::tick(Clock::time_point now) {
 Coordinator::Clock::time_point Coordinator::next() const {
   auto next = departed_.empty() ? Clock::time_point::max() : tell_at_;
   for (const Query& query : queries_) next = std::min(next, query.deadline.end());
-  for (const auto& [group, links] : broken_links_) next = std::min(next, links.until);
+  for (const auto& [group, doubt] : doubts_) next = std::min(next, decision_time(group, doubt));
   return next;
 }
 
@@ -204,9 +213,9 @@ void Coordinator::conclude(const Query& query) {
   if (gone_.size() > most_gone) gone_.clear();  // they will be found again
   auto failure = diagnose(query.report, views);
   if (!failure) return;
-  const auto suspected = broken_links_.find(query.report.group);  // which explains why ranks are late
-  if (failure->code == ErrorCode::timeout && suspected != broken_links_.end() && !suspected->second.suspicions.empty())
-    return publish(most_suspected(suspected->second));
+  const auto doubt = doubts_.find(query.report.group);
+  if (failure->code == ErrorCode::timeout && doubt != doubts_.end() && !doubt->second.suspicions.empty())
+    return publish(most_suspected(doubt->second));  // which explains why ranks are late
   if (failure->code == ErrorCode::timeout) failure->text = "timed out: " + failure->text;
   if (failure->code == ErrorCode::peer_lost && member_.job_.went_unseen(failure->culprit))
     failure->text = fmt::format(
@@ -250,7 +259,7 @@ void Coordinator::gone(int rank) {
     departed_.push_back(rank);
   }
   for (Query& query : queries_) query.asked.erase(rank);
-  for (auto& [group, links] : broken_links_) links.suspicions.erase(rank);
+  for (auto& [group, doubt] : doubts_) doubt.suspicions.erase(rank);
   for (auto& [group, gathering] : gatherings_) gathering.here.erase(rank);
   decide();
 }

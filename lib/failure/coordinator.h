@@ -46,7 +46,8 @@ class Coordinator {
     std::map<int, Status> answers;
     bool widened = false;  // ranks were asked, too, that others take for members
   };
-  struct BrokenLinks {
+  /// Who is suspected in a group, of a broken link or of another call.
+  struct Doubt {
     std::map<int, Failure> suspicions;  // by the rank that reports them
     Clock::time_point until;
   };
@@ -57,8 +58,9 @@ class Coordinator {
   };
 
   void hear(int reporter, const Failure& suspicion);
-  void decide_suspicions(Clock::time_point until);
-  Failure most_suspected(const BrokenLinks& links) const;
+  Clock::time_point decision_time(std::uint64_t group, const Doubt& doubt) const;
+  void decide_suspicions(Clock::time_point now);
+  Failure most_suspected(const Doubt& doubt) const;
   void inquire(const Report& report);
   void conclude(const Query& query);
   bool is_complete(const Query& query) const;
@@ -72,7 +74,7 @@ class Coordinator {
   void send(int rank, const ControlMessage& message);
 
   Member& member_;
-  std::map<std::uint64_t, BrokenLinks> broken_links_;  // broken links by group
+  std::map<std::uint64_t, Doubt> doubts_;  // by group
   std::list<Query> queries_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // when asked, by group and operation
   std::map<std::uint64_t, Gathering> gatherings_;                               // reunions by old group

@@ -94,10 +94,15 @@ class Diagnosis {
     });
   }
 
-  /// What to do if two calls differ in the memory of their buffers; else empty.
+  /// What to do if two calls differ in their algorithm or in the memory of their buffers; else empty.
   static std::string_view remedy(std::string_view one, std::string_view other) {
     const auto differ = [&](std::string_view ending) { return one.ends_with(ending) != other.ends_with(ending); };
-    return differ(on_streams) ? other_memory : differ(in_allocated_memory) ? only_one_allocated : "";
+    if (differ(on_streams)) return other_memory;
+    if (differ(in_allocated_memory)) return only_one_allocated;
+    const auto without_algorithm = [](std::string_view call) { return call.substr(0, call.find(" with ")); };
+    if (without_algorithm(one) != without_algorithm(other)) return "";
+    const auto uses_tasks = [](std::string_view call) { return call.find(as_tasks) != call.npos; };
+    return uses_tasks(one) || uses_tasks(other) ? other_tasks : other_algorithm;
   }
 
   /// Ranks that called different things. The call of most ranks is taken for the right one; if two are equally common,
@@ -157,7 +162,7 @@ class Diagnosis {
         const std::uint64_t expected = views_[to].status->receives[from];
         if (sent == expected) continue;
         return failure(ErrorCode::mismatch, views_[from],
-                       unequal_counts(report_.call, {static_cast<int>(from), views_[from].name, sent},
+                       unequal_counts(views_[from].status->call, {static_cast<int>(from), views_[from].name, sent},
                                       {static_cast<int>(to), views_[to].name, expected}));
       }
     }

@@ -37,6 +37,13 @@ inline constexpr std::string_view only_one_allocated = ": give all ranks memory 
 inline constexpr std::string_view other_memory =
     ": one is on device memory and the other on host memory, and all ranks must give the same kind";
 
+/// Follows two calls that differ in the algorithm alone.
+inline constexpr std::string_view other_algorithm =
+    ": give all ranks the same tuning table, options, TUTTI_ALGO and TUTTI_DETERMINISTIC";
+/// The same where ranks use each other's memory.
+inline constexpr std::string_view other_tasks =
+    ": give all ranks the same options, and parts of the same allocated or registered memory at the same offset";
+
 /// Finds the rank to blame for the operation of `report`. A pure function.
 ///
 /// Some findings are certain at any time, such as different calls, or a wait for a rank that has closed the

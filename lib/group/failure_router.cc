@@ -69,7 +69,9 @@ Failure FailureRouter::failure_of(const Group& group, const Error& reason) const
   return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
 }
 
+/// Where calls differ, all ranks' calls show which is the odd one, and not only those two that met.
 void FailureRouter::suspect(Group& group, const Error& reason) noexcept {
+  if (reason.code() == ErrorCode::mismatch) ask(group, {.operation = reason.operation(), .call = {}});
   detector_->suspect(failure_of(group, reason));
 }
 

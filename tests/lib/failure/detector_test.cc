@@ -46,6 +46,18 @@ TEST_CASE("the call that most ranks made is the right one") {
   CHECK(failure->text == "r1 called b while r0 called a");
 }
 
+TEST_CASE("calls that differ in algorithm or memory alone are quoted with what to do") {
+  const auto is_told = [](const std::string& one, const std::string& other, std::string_view remedy) {
+    const auto failure = diagnose(report_of(5, false), std::vector{view(0, in_call(one)), view(1, in_call(other))});
+    return failure && failure->text == "r1 called " + other + " while r0 called " + one + std::string{remedy};
+  };
+  CHECK(is_told("a #1 (8 x i32) with ring", "a #1 (8 x i32) with tree:2", other_algorithm));
+  CHECK(is_told("a #1 (8 x i32) with ring", "a #1 (9 x i32) with ring", ""));
+  CHECK(is_told("a #1 with ring", "a #1 with ring in allocated memory", only_one_allocated));
+  CHECK(is_told("a #1 with ring", "a #1 with ring on streams", other_memory));
+  CHECK(is_told("a #1 with ring on streams", "a #1 with direct as tasks on streams", other_tasks));
+}
+
 TEST_CASE("as long as there is time, nobody is blamed for being late") {
   Status absent = in_call("");
   absent.started = 4;
@@ -207,7 +219,7 @@ TEST_CASE("counts of a _v call are compared: by vote where all give the same, el
   REQUIRE(failure);
   CHECK(failure->culprit == 1);
   CHECK(failure->text ==
-        "r1 gave 0 as send_counts[2] in call, but r2 gave 3 as recv_counts[1]: 0 sent, 3 expected; both must give the "
+        "r1 gave 0 as send_counts[2] in a, but r2 gave 3 as recv_counts[1]: 0 sent, 3 expected; both must give the "
         "same count");
   CHECK(!diagnose(early, std::vector<RankView>{view(0, in_call("a")), view(1, with({1, 2, 3}, {1, 2, 5})),
                                                view(2, with({4, 5, 6}, {7, 3, 6}))}));
