@@ -46,7 +46,7 @@ class Coordinator {
     std::map<int, Status> answers;
     bool widened = false;  // ranks were asked, too, that others take for members
   };
-  /// Who is suspected in a group, of a broken link or of another call.
+  /// The ranks that others suspect in a group, of a broken link or of another call.
   struct Doubt {
     std::map<int, Failure> suspicions;  // by the rank that reports them
     Clock::time_point until;

@@ -54,7 +54,7 @@ TEST_CASE("a process that was stopped after its demand demands once more before 
   CHECK(wait.act(begun + 50ms) == Act::demand);
   CHECK(wait.act(begun + 700ms) == Act::demand);
   CHECK(wait.next() == begun + 1200ms);
-  CHECK(wait.act(begun + 2s) == Act::give_up);  // not for ever
+  CHECK(wait.act(begun + 2s) == Act::give_up);  // once is enough
 }
 
 TEST_CASE("the departure of a rank makes a wait ask soon and often again, but never past its demand") {

@@ -1,5 +1,5 @@
 // How ranks come to the coordinator: again, after the first connection came to nothing; and to its
-// successor, before that knows that it is one. And what that finds out about those who do not come.
+// successor, before that knows that it is one.
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -18,14 +18,15 @@
 
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
+#include "tests/lib/failure/played_ranks.h"
 #include "tests/support/address_kinds.h"
 #include "transport/acceptor.h"
-#include "transport/connector.h"
 
 namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using played::dial, played::never_silent, played::open_acceptor;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 class Nobody final : public DetectorUser {
@@ -86,11 +87,6 @@ class Place {
   Descriptor socket_;
 };
 
-template <class Kind>
-std::shared_ptr<transport::Acceptor> open_acceptor(int rank, const Secret& key) {
-  return std::make_shared<transport::Acceptor>(Kind::anywhere(), transport::Credentials{key, rank});
-}
-
 /// A coordinator that lets everybody begin and does not say a word from then on.
 template <class Kind>
 class SilentCoordinator {
@@ -119,9 +115,6 @@ class SilentCoordinator {
   transport::Acceptor acceptor_;  // last: it calls until it is gone
 };
 
-/// Long enough that nothing in a test is known by silence.
-constexpr WatchSettings never_silent{.beat = 20ms, .lost = 1h};
-
 /// Waits for `count` messages of a kind.
 bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff_t count,
           FailureDetector::Clock::time_point deadline) {
@@ -133,12 +126,6 @@ bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff
     count -= std::ranges::count(messages, kind, &ControlMessage::kind);
   }
   return count <= 0;
-}
-
-ControlConnection dial(int from, int to, const std::string& address, const Secret& key,
-                       FailureDetector::Clock::time_point deadline) {
-  const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
-  return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
 }
 
 TEST_CASE_TEMPLATE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost", Kind,
@@ -198,112 +185,6 @@ TEST_CASE_TEMPLATE("a message to a rank that does not yet know that it is the co
   const Reunion reunion = second.reunite(report, deadline);
   CHECK(reunion.members == std::vector<int>{1, 2});
   CHECK(hear(third, ControlMessage::Kind::decision, 1, deadline));
-}
-
-/// Tells what `connection` hears until `deadline`: the failure, or one without a text.
-Failure answer_until_failure(ControlConnection& connection, const Status& status,
-                             FailureDetector::Clock::time_point deadline) {
-  while (!connection.ended() && FailureDetector::Clock::now() < deadline) {
-    pollfd query{.fd = connection.fd(), .events = POLLIN, .revents = 0};
-    ::poll(&query, 1, 100);
-    std::vector<ControlMessage> messages;
-    connection.read(messages);
-    for (const ControlMessage& message : messages) {
-      if (message.kind == ControlMessage::Kind::failure) return message.failure;
-      if (message.kind == ControlMessage::Kind::question)
-        connection.send({.kind = ControlMessage::Kind::answer, .number = message.number, .status = status});
-    }
-  }
-  return {};
-}
-
-/// What a rank says that has done so many steps of call 5.
-Status in_the_call(std::uint32_t steps_done) {
-  Status status;
-  status.presence = Status::Presence::here;
-  status.started = 5;
-  status.finished = 4;
-  status.steps_done = steps_done;
-  status.steps = 2;
-  return status;
-}
-
-/// A rank that takes long to say what it does, since its process is stopped for a while.
-class Slow final : public DetectorUser {
- public:
-  void suspected(const std::string&) noexcept override {}
-  void failed(const Failure&) noexcept override {}
-  void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override {
-    std::this_thread::sleep_for(350ms);
-    return in_the_call(0);
-  }
-};
-
-TEST_CASE_TEMPLATE("others have all their time to answer, however long the coordinator needs for its own", Kind,
-                   OverTcp, OverUnix) {
-  const Secret key = Secret::random();
-  const auto deadline = FailureDetector::Clock::now() + 20s;
-  Slow user;
-  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
-  std::jthread one{[&] {
-    first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline);
-  }};
-  ControlConnection second = dial(1, 0, first.address(), key, deadline);
-  second.send({.kind = ControlMessage::Kind::beat});
-  second.send({.kind = ControlMessage::Kind::report,
-               .report = {.group = 9, .operation = 5, .overdue = true, .reporter = 1, .call = {}, .members = {0, 1}}});
-  const std::string told = answer_until_failure(second, in_the_call(1), deadline).text;
-  CHECK(told.find("every rank is in the call; r0 is the furthest behind") != std::string::npos);
-}
-
-/// What a rank says whose call 5 is `call`.
-Status in_the_call(const std::string& call) {
-  Status status = in_the_call(0);
-  status.call = call;
-  return status;
-}
-
-/// A rank that called "a", and takes longer to say so than suspicions wait.
-class Caller final : public DetectorUser {
- public:
-  void suspected(const std::string&) noexcept override {}
-  void failed(const Failure&) noexcept override {}
-  void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override {
-    std::this_thread::sleep_for(100ms);
-    return in_the_call("a");
-  }
-};
-
-TEST_CASE_TEMPLATE("of two ranks that suspect each other the one is named that called what no other did", Kind, OverTcp,
-                   OverUnix) {
-  const Secret key = Secret::random();
-  const auto deadline = FailureDetector::Clock::now() + 20s;
-  Caller user;
-  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
-  std::jthread one{[&] {
-    first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}, {"127.0.0.1:9", "r2"}}, never_silent, user, deadline);
-  }};
-  const auto join = [&](int rank) {
-    ControlConnection connection = dial(rank, 0, first.address(), key, deadline);
-    connection.send({.kind = ControlMessage::Kind::beat});
-    return connection;
-  };
-  // Rank 1 is heard first, and a vote would end with it.
-  const auto suspect = [](ControlConnection& connection, int reporter, int culprit) {
-    connection.send({.kind = ControlMessage::Kind::suspicion,
-                     .failure = {.group = 9, .code = ErrorCode::mismatch, .culprit = culprit, .text = "differs"}});
-    connection.send({.kind = ControlMessage::Kind::report,
-                     .report = {.group = 9, .operation = 5, .reporter = reporter, .call = {}, .members = {0, 1, 2}}});
-  };
-  ControlConnection second = join(1), third = join(2);
-  suspect(second, 1, 2);
-  suspect(third, 2, 1);
-  std::jthread other{[&] { answer_until_failure(third, in_the_call("a"), deadline); }};
-  const Failure told = answer_until_failure(second, in_the_call("b"), deadline);
-  CHECK(told.culprit == 1);
-  CHECK(told.text == "r1 called b while r0 called a");
 }
 
 /// Ranks 0 and 2, and ranks 1 and 3, which the test plays: nobody listens at their addresses.

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lib/failure/control_connection.h"
+#include "lib/failure/detector.h"
+#include "transport/acceptor.h"
+#include "transport/connector.h"
+
+/// What tests of the failure detector need that play ranks themselves.
+namespace tutti::detail::played {
+
+/// Long enough that nothing in a test is known by silence.
+constexpr WatchSettings never_silent{.beat = std::chrono::milliseconds{20}, .lost = std::chrono::hours{1}};
+
+template <class Kind>
+std::shared_ptr<transport::Acceptor> open_acceptor(int rank, const Secret& key) {
+  return std::make_shared<transport::Acceptor>(Kind::anywhere(), transport::Credentials{key, rank});
+}
+
+/// Connects as rank `from` does to the coordinator `to`.
+inline ControlConnection dial(int from, int to, const std::string& address, const Secret& key,
+                              FailureDetector::Clock::time_point deadline) {
+  const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
+  return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
+}
+
+}  // namespace tutti::detail::played
