@@ -64,11 +64,16 @@ def clean_environment(**extra):
     return {k: v for k, v in base.items() if v is not None}
 
 
+def heed_signals():
+    """Where the tests run under nohup, or in the background of a script, their programs would rightly ignore these, too."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def start(*arguments, env=None, **options):
     """Starts a program of its own session with pipes for output, so that the test can end all of it."""
     options.setdefault("stdin", subprocess.DEVNULL)
-    # When the tests run under nohup, what they test would rightly ignore a hang-up, too.
-    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    options.setdefault("preexec_fn", heed_signals)
     return subprocess.Popen(
         [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=clean_environment(**(env or {})), start_new_session=True, **options)
