@@ -68,8 +68,12 @@ std::string csv_line(const Row& row) {
 
 Ledger::Ledger(std::string path, Use use) : path_(std::move(path)) {
   if (path_.empty()) return;
-  if (use == Use::reading) read_input("bench", path_);  // says why there are no rows
-  std::ifstream file{path_};
+  std::stringstream file;
+  if (use == Use::reading) {
+    file << read_input("bench", path_);  // says why there are no rows
+  } else if (const std::ifstream earlier{path_}) {
+    file << earlier.rdbuf();
+  }
   std::string line;
   if (!std::getline(file, line)) {
     write(csv_header());
