@@ -108,8 +108,10 @@ void DeviceStreams::synchronize(const std::vector<std::int64_t>& more) {
   std::vector<c10::Stream> awaited;
   {
     const std::lock_guard lock{mutex_};
-    for (const std::int64_t index : more) devices_.insert(static_cast<c10::DeviceIndex>(index));
-    for (const c10::DeviceIndex index : devices_) awaited.push_back(current_stream({c10::DeviceType::CUDA, index}));
+    std::set devices = devices_;
+    if (at::hasCUDA())  // programs for GPUs name theirs also where they run on the processor
+      for (const std::int64_t index : more) devices.insert(static_cast<c10::DeviceIndex>(index));
+    for (const c10::DeviceIndex index : devices) awaited.push_back(current_stream({c10::DeviceType::CUDA, index}));
     for (const auto& [key, stream] : streams_)
       if (std::get<Lane>(key).kind == Lane::Kind::collectives) awaited.push_back(stream);
   }
