@@ -100,6 +100,19 @@ def monitored(rank, size):
 
 
 @case
+def monitored_by_some(rank, size):
+    """A barrier that is the first, to which one does not come, counts for nobody's later groups."""
+    group = dist.new_group(range(size))
+    if rank != 1:
+        fails(dist.DistBackendError, "did not come|not answered", group.monitored_barrier,
+              datetime.timedelta(milliseconds=100))
+    for _ in range(2):
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=dist.new_group(range(size)))
+        holds(tensor.item() == size)
+
+
+@case
 def wrong_calls(rank, size):
     """Nothing was sent, so that the group goes on."""
     ours = backend()

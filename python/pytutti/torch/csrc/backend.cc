@@ -32,7 +32,8 @@ TuttiBackend::TuttiBackend(const c10::intrusive_ptr<c10d::Store>& store, int ran
       name_(std::move(name)),
       own_timeout_(timeout),
       timeout_(timeout),
-      communicator_(std::make_unique<Communicator>(meet(*store, rank, size, timeout, settings), name_)) {
+      communicator_(meet(*store, rank, size, timeout, settings), name_),
+      monitor_(communicator_, size) {
   init();
 }
 
@@ -42,9 +43,9 @@ TuttiBackend::TuttiBackend(TuttiBackend& parent, const std::vector<int>& ranks, 
               static_cast<int>(ranks.size())),
       name_(std::move(name)),
       own_timeout_(parent.own_timeout_),
-      timeout_(timeout) {
-  const Communicator::Use use{parent.communicator()};
-  communicator_ = std::make_unique<Communicator>(sub_group(use.get(), ranks), name_);
+      timeout_(timeout),
+      communicator_(sub_group(parent.communicator(), ranks), name_),
+      monitor_(communicator_, static_cast<int>(ranks.size())) {
   init();
 }
 
@@ -54,7 +55,7 @@ TuttiBackend::~TuttiBackend() {
 }
 
 void TuttiBackend::shutdown() {
-  communicator_->close();
+  communicator_.close();
   monitor_.close();
 }
 
@@ -72,11 +73,10 @@ c10::intrusive_ptr<c10d::Backend::Options> TuttiBackend::getBackendOptions() {
 
 void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
 
-void TuttiBackend::abort() { communicator_->abort("its process group \"" + name_ + "\" was aborted"); }
+void TuttiBackend::abort() { communicator_.abort("its process group \"" + name_ + "\" was aborted"); }
 
 void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
-  const auto timeout = options.timeout.count() >= 0 ? options.timeout : timeout_.load();
-  monitor_.barrier(communicator(), getRank(), getSize(), timeout, wait_for_all);
+  monitor_.barrier(getRank(), getSize(), options.timeout.count() < 0 ? timeout_.load() : options.timeout, wait_for_all);
 }
 
 // ---- For Launch --------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
@@ -81,7 +80,7 @@ class TuttiBackend final : public c10d::Backend {
 
   // ---- For Launch ----
 
-  Communicator& communicator() { return *communicator_; }
+  Communicator& communicator() { return communicator_; }
   /// What a call is to be given: 0 is the communicator's own.
   std::int64_t timeout_ms(std::chrono::milliseconds wish) const;
   /// The number of a call, from 1; messages have that of the last collective.
@@ -95,7 +94,7 @@ class TuttiBackend final : public c10d::Backend {
   const std::string name_;
   const std::chrono::milliseconds own_timeout_;  // the communicator's
   std::atomic<std::chrono::milliseconds> timeout_;
-  std::unique_ptr<Communicator> communicator_;
+  Communicator communicator_;
   Monitor monitor_;
   std::atomic<std::uint64_t> calls_{0};
   CoalescedWorks coalesced_;

@@ -111,9 +111,10 @@ tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::millisecon
   return comm;
 }
 
-tutti_comm* sub_group(tutti_comm* parent, const std::vector<int>& ranks) {
+tutti_comm* sub_group(Communicator& parent, const std::vector<int>& ranks) {
+  const Communicator::Use use{parent};
   tutti_comm* made = nullptr;
-  check(tutti_comm_subgroup(parent, ranks.data(), ranks.size(), &made));
+  check(tutti_comm_subgroup(use.get(), ranks.data(), ranks.size(), &made));
   return made;
 }
 

@@ -7,6 +7,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "communicator.h"
+
 namespace tutti_torch {
 
 /// What a program may say when it makes a process group; "" and 0 are the defaults of <tutti/c.h>.
@@ -23,6 +25,6 @@ struct Settings {
 tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout, const Settings& settings);
 
 /// Makes a communicator of some ranks of one that exists. No message is sent, and only they call.
-tutti_comm* sub_group(tutti_comm* parent, const std::vector<int>& ranks);
+tutti_comm* sub_group(Communicator& parent, const std::vector<int>& ranks);
 
 }  // namespace tutti_torch

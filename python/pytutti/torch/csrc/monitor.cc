@@ -7,6 +7,7 @@
 #include "monitor.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,30 +109,22 @@ std::string answer_of_root(tutti_comm* comm, int rank, std::int32_t tag, millise
                   2 * timeout.count(), " ms: see where rank 0 is");
 }
 
-}  // namespace
-
-Communicator& Monitor::communicator(Communicator& parent, int size) {
-  const std::lock_guard lock{mutex_};
-  if (!communicator_) {
-    std::vector<int> everyone;
-    for (int rank = 0; rank < size; ++rank) everyone.push_back(rank);
-    const Communicator::Use use{parent};
-    communicator_ = std::make_unique<Communicator>(sub_group(use.get(), everyone), "monitored_barrier");
-  }
-  return *communicator_;
+tutti_comm* same_ranks(Communicator& group, int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return sub_group(group, ranks);
 }
 
-void Monitor::barrier(Communicator& parent, int rank, int size, milliseconds timeout, bool wait_for_all) {
-  const Communicator::Use use{communicator(parent, size)};
+}  // namespace
+
+Monitor::Monitor(Communicator& group, int size) : communicator_(same_ranks(group, size), "monitored_barrier") {}
+
+void Monitor::barrier(int rank, int size, milliseconds timeout, bool wait_for_all) {
+  const Communicator::Use use{communicator_};
   const std::int32_t tag = static_cast<std::int32_t>(barriers_.fetch_add(1) % tags);
   const std::string verdict = rank == 0 ? gather_ranks(use.get(), size, tag, timeout, wait_for_all)
                                         : answer_of_root(use.get(), rank, tag, timeout);
   if (!verdict.empty()) fail_with(verdict);
-}
-
-void Monitor::close() noexcept {
-  const std::lock_guard lock{mutex_};
-  if (communicator_) communicator_->close();
 }
 
 }  // namespace tutti_torch

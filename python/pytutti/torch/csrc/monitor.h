@@ -3,8 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 
 #include "communicator.h"
 
@@ -13,17 +11,17 @@ namespace tutti_torch {
 /// The monitored barriers of a group.
 class Monitor {
  public:
+  /// All ranks of a group make theirs with it, and not with a first barrier, to which only some may come: then they
+  /// would count their later groups differently.
+  Monitor(Communicator& group, int size);
+
   /// Returns when all ranks have called; throws if one has not within the timeout. `wait_for_all`: names all that have
   /// not, and not only the first.
-  void barrier(Communicator& parent, int rank, int size, std::chrono::milliseconds timeout, bool wait_for_all);
-  void close() noexcept;
+  void barrier(int rank, int size, std::chrono::milliseconds timeout, bool wait_for_all);
+  void close() noexcept { communicator_.close(); }
 
  private:
-  /// Is made when it is needed first.
-  Communicator& communicator(Communicator& parent, int size);
-
-  std::mutex mutex_;
-  std::unique_ptr<Communicator> communicator_;
+  Communicator communicator_;
   std::atomic<std::uint32_t> barriers_{0};
 };
 
