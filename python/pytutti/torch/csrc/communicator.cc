@@ -35,14 +35,31 @@ void Communicator::close() noexcept {
   if (process_ != ::getpid()) return;  // a child of fork(): threads that used it are not there to leave
   std::uint32_t users = users_.load();
   if (users > 0) tutti_comm_abort(comm_, "its process group was shut down with a call under way");
+  if (is_used_by_this_thread()) {  // so it cannot wait until nobody uses it, and the last one sees this
+    last_frees_ = true;
+    return;
+  }
   for (; users > 0; users = users_.load()) users_.wait(users);
   tutti_comm_free(comm_);
+}
+
+bool Communicator::is_used_by_this_thread() const noexcept {
+  for (const Use* use = Use::innermost_; use != nullptr; use = use->outer_)
+    if (&use->owner_ == this) return true;
+  return false;
+}
+
+void Communicator::last_has_left() noexcept {
+  users_.notify_all();
+  if (last_frees_.exchange(false)) tutti_comm_free(comm_);
 }
 
 void Communicator::abort(const std::string& reason) {
   const Use use{*this};
   check(tutti_comm_abort(use.get(), reason.c_str()));
 }
+
+thread_local constinit Communicator::Use* Communicator::Use::innermost_ = nullptr;
 
 void Communicator::Use::refuse() {
   leave();

@@ -26,7 +26,7 @@ class Communicator {
   ~Communicator() { close(); }
 
   /// Frees it. Calls and work that are still under way fail, here and on the other ranks. Later calls of this function
-  /// do nothing.
+  /// do nothing. In a call of this thread's own, which is interrupted by a signal's handler, it is freed after that.
   void close() noexcept;
   /// Makes all calls fail, here and on the other ranks, until it is closed.
   void abort(const std::string& reason);
@@ -34,7 +34,8 @@ class Communicator {
   /// While it lives, the communicator is not freed. Throws if it is closed.
   class Use {
    public:
-    explicit Use(Communicator& owner) : owner_(owner) {
+    explicit Use(Communicator& owner) : owner_(owner), outer_(innermost_) {
+      innermost_ = this;
       owner_.users_.fetch_add(1);
       if (owner_.closed_) [[unlikely]]
         refuse();
@@ -45,22 +46,32 @@ class Communicator {
     tutti_comm* get() const { return owner_.comm_; }
 
    private:
+    friend class Communicator;
+
     void leave() noexcept {
+      innermost_ = outer_;
       if (owner_.users_.fetch_sub(1) == 1 && owner_.closed_) [[unlikely]]
-        owner_.users_.notify_all();
+        owner_.last_has_left();
       stay_if_process_ends();
     }
     [[noreturn]] void refuse();
 
+    static thread_local constinit Use* innermost_;
+
     Communicator& owner_;
+    Use* const outer_;  // of this thread
   };
 
  private:
+  bool is_used_by_this_thread() const noexcept;
+  void last_has_left() noexcept;
+
   tutti_comm* comm_;
   const std::string name_;
   const int process_;
   std::atomic<std::uint32_t> users_{0};
   std::atomic<bool> closed_{false};
+  std::atomic<bool> last_frees_{false};
 };
 
 }  // namespace tutti_torch
