@@ -7,7 +7,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from . import case, same, holds, fails, until
+from . import PATIENCE, case, same, holds, fails, until
 
 
 @case
@@ -88,6 +88,22 @@ def callbacks_that_call(rank, size):
     same(work.get_future().then(again).wait(), torch.full((5,), float(size * size)))
     for group in groups:
         dist.destroy_process_group(group)
+
+
+@case
+def callbacks_that_wait(rank, size):
+    """However many callbacks wait for each other, there is a thread for what they wait for."""
+    many = 100
+    all_wait = threading.Barrier(many + 1)
+
+    def wait(future):
+        all_wait.wait(PATIENCE / 2)
+        return future.value()[0].item()
+
+    works = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(many)]
+    done = [work.get_future().then(wait) for work in works]
+    all_wait.wait(PATIENCE / 2)
+    holds([future.wait() for future in done] == [size] * many)
 
 
 @case

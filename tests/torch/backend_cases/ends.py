@@ -153,11 +153,17 @@ def forked(rank, size):
     """A child cannot use the group, says so, and can end."""
     dist.all_reduce(torch.ones(1))
     dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()
+    in_child(lambda: fails(ValueError, "child of fork", dist.all_reduce, torch.ones(1)))
+    dist.barrier()
+
+
+def in_child(call):
+    """Its process ends as that of a script."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            fails(ValueError, "child of fork", dist.all_reduce, torch.ones(1))
+            call()
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -171,4 +177,38 @@ def forked(rank, size):
             os.kill(child, signal.SIGKILL)
         time.sleep(0.01)
     holds(status == 0, status)
+
+
+@case
+def begun_in_a_child(rank, size):
+    """Children of ranks that have used their group make one of their own."""
+    dist.all_reduce(torch.ones(1), async_op=True).get_future().wait()
+    store = dist.distributed_c10d._get_default_store()
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    store = dist.FileStore(f"{store.path}.children", size)
+
+    def begin():
+        dist.destroy_process_group()
+        dist.init_process_group("tutti", store=store, rank=rank, world_size=size)
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        holds(work.get_future().then(lambda future: future.value()[0].item()).wait() == size)
+        dist.irecv(torch.zeros(1), rank)  # dropped
+
+    in_child(begin)
     dist.barrier()
+
+
+@case
+def destroyed_by_a_handler(rank, size):
+    """Signals are handled in the midst of a call, which then fails."""
+    dist.all_reduce(torch.ones(1))
+    all_are_here(rank, size)
+    if rank == 0:
+        signal.signal(signal.SIGALRM, lambda *_: dist.destroy_process_group())
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        fails(dist.DistBackendError, "was shut down", dist.all_reduce, torch.ones(1))
+        holds(not dist.is_initialized())
+    else:
+        fails(dist.DistBackendError, "rank 0|shut down", dist.recv, torch.zeros(1), 0, tag=9)
+        dist.destroy_process_group()

@@ -1,6 +1,6 @@
 #include "completions.h"
 
-#include <unistd.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace tutti_torch {
 namespace {
 
-constexpr int most_threads = 64;
+constexpr int most_idle = 8;
 constexpr std::chrono::seconds patience_at_exit{2};
 
 /// What a callback of the C interface is called with, once for each operation and once more.
@@ -33,11 +33,20 @@ void one_is_done(void* context) {
 
 }  // namespace
 
-Completions::Completions() : process_(::getpid()) {}
+std::atomic<Completions*> Completions::all_{nullptr};
+
+Completions::Completions() {
+  static std::once_flag once;
+  std::call_once(once, [] { ::pthread_atfork(nullptr, nullptr, [] { all_ = nullptr; }); });
+}
 
 Completions& Completions::all() {
-  static Completions& all = *new Completions;
-  return all;
+  Completions* all = all_;
+  if (all == nullptr) [[unlikely]] {
+    auto made = std::unique_ptr<Completions>{new Completions};
+    if (all_.compare_exchange_strong(all, made.get())) all = made.release();
+  }
+  return *all;
 }
 
 void Completions::when_done(std::span<tutti_work* const> works, Action action) {
@@ -80,8 +89,7 @@ void Completions::drive_all() noexcept {
 
 /// One more action is due. Under mutex_.
 void Completions::need_thread() noexcept {
-  const bool more = std::cmp_less(idle_, due_.size()) && threads_ < most_threads;
-  if (more) try {
+  if (std::cmp_less(idle_, due_.size())) try {
       std::thread{[this] { run(); }}.detach();
       ++threads_, ++idle_;
     } catch (const std::system_error&) {
@@ -103,13 +111,13 @@ void Completions::run() noexcept {
     action.reset();  // what it owns may need Python's lock, and may come back here
     lock.lock();
     ++idle_;
+    if (idle_ > most_idle && due_.empty()) break;
   }
   --idle_, --threads_;
   changed_.notify_all();
 }
 
 void Completions::stop() noexcept {
-  if (process_ != ::getpid()) return;  // a child of fork() has none of the threads
   std::unique_lock lock{mutex_};
   stopping_ = true;
   changed_.notify_all();

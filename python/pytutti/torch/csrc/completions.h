@@ -2,6 +2,7 @@
 
 #include <tutti/c.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,7 +20,8 @@ class Completions {
  public:
   using Action = std::function<void()>;
 
-  /// They belong to the process, and are never destroyed, since operations may end after main().
+  /// They belong to the process, and are never destroyed, since operations may end after main(). A child of fork() has
+  /// its own, since it has none of the threads.
   static Completions& all();
 
   /// Runs `action` on one of the threads when all of `works` are done. It must not throw.
@@ -37,7 +39,8 @@ class Completions {
   void run() noexcept;
   void drive_all() noexcept;
 
-  const int process_;
+  static std::atomic<Completions*> all_;
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Action*> due_;
