@@ -6,6 +6,7 @@
 A rank that is to be killed writes down when, so that the others can say how long it took until they knew.
 """
 
+import atexit
 import datetime
 import os
 import pathlib
@@ -311,6 +312,21 @@ def just_ends():
     begin()
     dist.all_reduce(torch.ones(3))
     say("ends")
+
+
+def calls_at_the_end():
+    """Functions that the program registers for its end come before that of the backend, as with Gloo."""
+    if os.environ["BACKEND"] != "gloo":
+        import pytutti.torch  # noqa: F401
+
+    def last_call():
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor)
+        say("sum", tensor.tolist())
+
+    atexit.register(last_call)
+    begin()
+    dist.new_group([0, 1])
 
 
 def ends_with_calls_pending():

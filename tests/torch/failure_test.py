@@ -181,6 +181,9 @@ class Ranks(harness.Case):
     def test_just_ends(self):
         self.assertAllEnd("just_ends", 2, "ends")
 
+    def test_calls_at_the_end(self):
+        self.assertAllEnd("calls_at_the_end", 2, "sum [2.0, 2.0, 2.0]")
+
     def test_ends_with_calls_pending(self):
         self.assertAllEnd("ends_with_calls_pending", 2, "ends")
 

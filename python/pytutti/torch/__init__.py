@@ -83,18 +83,26 @@ def _parent() -> Any:
 
 
 def _extension() -> Any:
+    global _user
     from . import build
 
-    extension = build.load()
-    # At the end of the process, what still runs is ended while Python can be called. A child of fork() has none of it.
-    atexit.unregister(_end)
-    atexit.register(_end, extension, os.getpid())
-    return extension
+    _user = os.getpid()
+    return build.load()
 
 
-def _end(extension: Any, process: int) -> None:
-    if os.getpid() == process:
-        extension.end()
+_user = 0  # the process that has loaded the extension
+
+
+def _end() -> None:
+    """Ends what still runs at the end of the process, while Python can be called. A child of fork() has none of it.
+
+    It comes after the functions that the program registers, which may still use its process groups.
+    """
+    if os.getpid() == _user:
+        _extension().end()
+
+
+atexit.register(_end)
 
 
 def refuse_to_reconfigure(wanted: bool) -> None:
