@@ -14,14 +14,14 @@ class Backend(World):
         self.world("reductions", "booleans", "averages", "moves")
 
     def test_forms(self):
-        self.world("non_contiguous", "lists_in_one_piece", "unequal", "empty", "coalesced", "left_region", "objects",
+        self.world("non_contiguous", "lists_in_one_piece", "lists_over_the_other_side", "barrier_of_devices", "unequal", "empty", "coalesced", "left_region", "objects",
                    "messages")
 
     def test_asynchronous(self):
-        self.world("futures", "callbacks_that_call", "dropped", "from_threads", "wait_with_limit")
+        self.world("futures", "callbacks_that_call", "callbacks_that_wait", "dropped", "from_threads", "wait_with_limit")
 
     def test_groups(self):
-        self.world("sub_groups", "several_worlds", "not_reconfigured", "monitored", "wrong_calls", "information")
+        self.world("sub_groups", "several_worlds", "not_reconfigured", "monitored", "monitored_by_some", "wrong_calls", "information")
 
     def test_beside_accelerators(self):
         self.world("beside_accelerators")
@@ -45,7 +45,8 @@ class Backend(World):
         self.world("killed_amid_futures", killed=2)
 
     def test_ends(self):
-        for name in ("too_slow", "aborted", "shut_down_in_a_call", "without_end", "begun_again", "begun_in_vain", "forked"):
+        for name in ("too_slow", "aborted", "shut_down_in_a_call", "without_end", "begun_again", "begun_in_vain", "forked", "begun_in_a_child",
+                     "destroyed_by_a_handler"):
             with self.subTest(name):
                 self.world(name)
 

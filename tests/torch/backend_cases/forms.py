@@ -81,6 +81,32 @@ def lists_in_one_piece(rank, size):
 
 
 @case
+def lists_over_the_other_side(rank, size):
+    """Lists in one piece that overlap the other side of their call."""
+    whole = torch.arange(size + 1.0) + 10 * rank
+    outs = list(whole[:size].chunk(size))
+    dist.all_gather(outs, whole[(rank + 1) % size:][:1])  # another rank's place
+    same(whole[:size], torch.tensor([10.0 * k + (k + 1) % size for k in range(size)]))
+    parts = list(torch.arange(2.0 * size).chunk(size))
+    dist.reduce_scatter(parts[(rank + 1) % size], parts)
+    same(parts[(rank + 1) % size], size * torch.tensor([2.0 * rank, 2 * rank + 1]))
+    ins = list((torch.arange(float(size)) + 10 * rank).chunk(size))
+    dist.scatter(ins[size - 1], ins if rank == 0 else None, src=0)
+    same(ins[size - 1], torch.tensor([float(rank)]))
+    whole = torch.arange(size + 1.0) + 10 * rank
+    dist.all_to_all(list(whole[1:].chunk(size)), list(whole[:size].chunk(size)))
+    same(whole[1:], torch.tensor([10.0 * k + rank for k in range(size)]))
+
+
+@case
+def barrier_of_devices(rank, size):
+    """A program for GPUs that runs on the processor."""
+    for _ in range(2):
+        dist.barrier(device_ids=[0])
+        dist.barrier()
+
+
+@case
 def unequal(rank, size):
     outs = [torch.zeros(k + 1, dtype=torch.int64) for k in range(size)]
     dist.all_gather(outs, torch.full((rank + 1,), rank))

@@ -105,17 +105,21 @@ void* Launch::write_by_host(const at::Tensor& tensor) {
   return data;
 }
 
-const void* Launch::read_row(const std::vector<at::Tensor>& tensors) {
+const void* Launch::read_row(const std::vector<at::Tensor>& tensors, Memory memory) {
   use(tensors);
-  at::Tensor memory = filled_row(tensors).memory;
-  const void* const data = memory.const_data_ptr();
-  started_.keep(std::move(memory));
+  at::Tensor row = filled_row(tensors, memory).memory;
+  const void* const data = row.const_data_ptr();
+  started_.keep(std::move(row));
   return data;
 }
 
-void* Launch::write_row(const std::vector<at::Tensor>& tensors) { return written_row(empty_row(tensors), tensors); }
+void* Launch::write_row(const std::vector<at::Tensor>& tensors, Memory memory) {
+  return written_row(empty_row(tensors, memory), tensors);
+}
 
-void* Launch::update_row(const std::vector<at::Tensor>& tensors) { return written_row(filled_row(tensors), tensors); }
+void* Launch::update_row(const std::vector<at::Tensor>& tensors) {
+  return written_row(filled_row(tensors, Memory::own_if_possible), tensors);
+}
 
 void* Launch::written_row(Row row, const std::vector<at::Tensor>& tensors) {
   use(tensors);

@@ -71,8 +71,8 @@ class Launch {
   /// come. So a message that does not come holds up no stream, and the caller waits for one by wait().
   void* write_by_host(const at::Tensor& tensor);
   /// The same of several tensors, as one piece.
-  const void* read_row(const std::vector<at::Tensor>& tensors);
-  void* write_row(const std::vector<at::Tensor>& tensors);
+  const void* read_row(const std::vector<at::Tensor>& tensors, Memory memory);
+  void* write_row(const std::vector<at::Tensor>& tensors, Memory memory);
   void* update_row(const std::vector<at::Tensor>& tensors);
 
   /// Does it: `function` calls the C interface with the options that it is given.

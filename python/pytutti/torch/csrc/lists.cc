@@ -1,5 +1,6 @@
 // Collectives with a list of tensors, one for each rank, on a side. Lists whose tensors lie one after the other in
-// memory, such as those that chunk() makes, are used where they are. Others are copied to one piece, or from one.
+// memory, such as those that chunk() makes, are used where they are. Others are copied to one piece, or from one; and
+// so are those that overlap the other side of the call in a way that the C interface refuses.
 
 #include "backend.h"
 #include "launch.h"
@@ -26,10 +27,17 @@ void no_list(const Lists& lists, const char* call, const char* name) {
                     ": only the root has a list of ", name);
 }
 
+bool is_in_place(const Tensors& list, const at::Tensor& own, int rank) {
+  return list[static_cast<std::size_t>(rank)].const_data_ptr() == own.const_data_ptr();
+}
+
 /// Tensors for each rank, and the own one on the other side: what a call with such a list needs to know.
 struct Parts {
   Parts(const Tensors& list, const at::Tensor& own, int rank, const Element& of, const char* call)
-      : element(of), counts(counts_of(list, of)), equal(all_equal(counts)) {
+      : element(of),
+        memory(is_in_place(list, own, rank) ? Memory::own_if_possible : apart(list, {own})),
+        counts(counts_of(list, of)),
+        equal(all_equal(counts)) {
     check_same_type(list.front(), own, call);
     const at::Tensor& mine = list[static_cast<std::size_t>(rank)];
     TORCH_CHECK_VALUE(mine.numel() == own.numel(), "tutti: ", call, ": place ", rank, " of the list has ", mine.numel(),
@@ -38,6 +46,7 @@ struct Parts {
   std::uint64_t count() const { return counts.front(); }
 
   const Element element;
+  const Memory memory;  // of the list; it may be in place
   const std::vector<std::uint64_t> counts;
   const bool equal;  // so that the call without counts will do
 };
@@ -56,7 +65,7 @@ WorkPtr TuttiBackend::allgather(Lists& outputs, Tensors& inputs, const c10d::All
   const Tensors& list = one_list(outputs, getSize(), "all_gather", "outputs");
   const Parts parts{list, input, getRank(), element_of(input), "all_gather"};
   Launch launch{*this, c10d::OpType::ALLGATHER, "tutti:all_gather", options, inputs};
-  gather_parts(launch, launch.read(input), launch.write_row(list), parts);
+  gather_parts(launch, launch.read(input), launch.write_row(list, parts.memory), parts);
   return launch.finish(outputs);
 }
 
@@ -73,7 +82,7 @@ WorkPtr TuttiBackend::allgather_coalesced(Lists& outputs, Tensors& inputs, const
     check_tensor(inputs[i], "all_gather_coalesced");
     check_tensors(list, "all_gather_coalesced");
     const Parts parts{list, inputs[i], getRank(), element_of(inputs[i]), "all_gather_coalesced"};
-    gather_parts(launch, launch.read(inputs[i]), launch.write_row(list), parts);
+    gather_parts(launch, launch.read(inputs[i]), launch.write_row(list, parts.memory), parts);
   }
   return launch.finish(outputs);
 }
@@ -92,7 +101,7 @@ WorkPtr TuttiBackend::gather(Lists& outputs, Tensors& inputs, const c10d::Gather
   if (getRank() == root) {
     const Parts parts{outputs.front(), input, getRank(), element, "gather"};
     TORCH_CHECK_VALUE(parts.equal, "tutti: gather: the outputs must have equal sizes");  // other ranks do not know them
-    out = launch.write_row(outputs.front());
+    out = launch.write_row(outputs.front(), parts.memory);
   }
   launch.call([&](const tutti_call_options* how) {
     return tutti_gather(launch.comm(), in, out, count_of(input, element), element.type, root, how);
@@ -113,7 +122,7 @@ WorkPtr TuttiBackend::scatter(Tensors& outputs, Lists& inputs, const c10d::Scatt
   if (getRank() == root) {
     const Parts parts{inputs.front(), output, getRank(), element, "scatter"};
     TORCH_CHECK_VALUE(parts.equal, "tutti: scatter: the inputs must have equal sizes");  // other ranks do not know them
-    in = launch.read_row(inputs.front());
+    in = launch.read_row(inputs.front(), parts.memory);
   }
   void* const out = launch.write(output);
   launch.call([&](const tutti_call_options* how) {
@@ -128,7 +137,7 @@ WorkPtr TuttiBackend::reduce_scatter(Tensors& outputs, Lists& inputs, const c10d
   const Reduction reduction{options.reduceOp, output};
   const Parts parts{list, output, getRank(), reduction.element(), "reduce_scatter"};
   Launch launch{*this, c10d::OpType::REDUCE_SCATTER, "tutti:reduce_scatter", options, list};
-  const void* const in = launch.read_row(list);
+  const void* const in = launch.read_row(list, parts.memory);
   void* const out = launch.write(output);
   const tutti_type type = parts.element.type;
   launch.call(
@@ -150,8 +159,8 @@ WorkPtr TuttiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::Al
   const auto sent = counts_of(inputs, element);
   const auto received = counts_of(outputs, element);
   Launch launch{*this, c10d::OpType::ALLTOALL, "tutti:all_to_all", options, inputs};
-  const void* const in = launch.read_row(inputs);
-  void* const out = launch.write_row(outputs);
+  const void* const in = launch.read_row(inputs, Memory::own_if_possible);
+  void* const out = launch.write_row(outputs, apart(outputs, inputs));
   launch.call([&](const tutti_call_options* how) {
     return tutti_all_to_all_v(launch.comm(), in, sent.data(), nullptr, out, received.data(), nullptr, element.type,
                               how);

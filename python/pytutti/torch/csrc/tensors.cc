@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "errors.h"
 
@@ -53,6 +54,19 @@ bool are_a_row(const std::vector<at::Tensor>& tensors) {
     end = begin + tensor.nbytes();
   }
   return true;
+}
+
+/// The memory from the first byte of any to the last, where they are plain; others are copied anyway.
+std::pair<const char*, const char*> extent_of(const std::vector<at::Tensor>& tensors) {
+  const char* begin = nullptr;
+  const char* end = nullptr;
+  for (const at::Tensor& tensor : tensors) {
+    if (!is_plain(tensor) || tensor.nbytes() == 0) continue;
+    const auto* const data = static_cast<const char*>(tensor.const_data_ptr());
+    begin = begin == nullptr ? data : std::min(begin, data);
+    end = std::max(end, data + tensor.nbytes());
+  }
+  return {begin, end};
 }
 
 std::int64_t elements_in(const std::vector<at::Tensor>& tensors) {
@@ -157,16 +171,22 @@ at::Tensor plain(const at::Tensor& tensor) {
   return is_plain(tensor) ? tensor : tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-Row filled_row(const std::vector<at::Tensor>& tensors) {
-  if (are_a_row(tensors)) return {view_of_row(tensors), false};
+Memory apart(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& others) {
+  const auto [begin, end] = extent_of(tensors);
+  const auto [others_begin, others_end] = extent_of(others);
+  return begin < others_end && others_begin < end ? Memory::copy : Memory::own_if_possible;
+}
+
+Row filled_row(const std::vector<at::Tensor>& tensors, Memory memory) {
+  if (memory == Memory::own_if_possible && are_a_row(tensors)) return {view_of_row(tensors), false};
   std::vector<at::Tensor> flat;
   flat.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape(-1));
   return {plain(at::cat(flat)), true};
 }
 
-Row empty_row(const std::vector<at::Tensor>& tensors) {
-  if (are_a_row(tensors)) return {view_of_row(tensors), false};
+Row empty_row(const std::vector<at::Tensor>& tensors, Memory memory) {
+  if (memory == Memory::own_if_possible && are_a_row(tensors)) return {view_of_row(tensors), false};
   return {at::empty({elements_in(tensors)}, tensors.front().options()), true};
 }
 

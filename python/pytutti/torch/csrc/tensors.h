@@ -64,10 +64,14 @@ struct Row {
   at::Tensor memory;
   bool is_copy;
 };
+/// Whether a row may be the tensors' own memory.
+enum class Memory : std::uint8_t { own_if_possible, copy };
 /// Holding what the tensors hold.
-Row filled_row(const std::vector<at::Tensor>& tensors);
+Row filled_row(const std::vector<at::Tensor>& tensors, Memory memory);
 /// To be written.
-Row empty_row(const std::vector<at::Tensor>& tensors);
+Row empty_row(const std::vector<at::Tensor>& tensors, Memory memory);
+/// A copy, if memory of the tensors may be that of others, too.
+Memory apart(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& others);
 
 /// The elements of each, times `element.parts`.
 std::vector<std::uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Element& element);
