@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/base/clocks.h"
 #include "rendezvous/patience.h"
 #include "rendezvous/store_errors.h"
 #include "tutti/error.h"
@@ -52,7 +53,7 @@ std::string Store::queue_pop(std::string_view name) {
   using Clock = std::chrono::steady_clock;
   constexpr Milliseconds longest_wait{1000};
   const std::string key{name};
-  const auto end = Clock::now() + timeout_;
+  const auto end = deadline_after(timeout_);
   for (rendezvous::Patience patience{end};; patience.pause()) {
     if (auto value = queue_try_pop(name)) return *std::move(value);
     if (patience.is_over()) break;

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/clocks.h"
 #include "lib/base/system_error_text.h"
 #include "lib/base/wait_hook.h"
 #include "rendezvous/interfaces.h"
@@ -115,7 +116,7 @@ net::Socket connect_to(const Endpoint& endpoint, Deadline deadline) {
 }
 
 bool nobody_listens(const Endpoint& endpoint, milliseconds limit) {
-  const auto deadline = steady_clock::now() + limit;
+  const auto deadline = deadline_after(limit);
   const Resolved resolved = resolve(endpoint, deadline);
   return !resolved.addresses.empty() &&
          std::all_of(resolved.addresses.begin(), resolved.addresses.end(), [&](const net::Address& address) {

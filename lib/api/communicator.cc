@@ -357,7 +357,7 @@ Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
                                                     rank(), size(), detail::most_listed)};
   detail::Report report;
   context.engine->exclusively([&] { report = context.failure_router->reunion_of(group); });
-  const auto limit = detail::deadline_after(timeout.count() > 0 ? timeout : context.timeout);
+  const auto limit = deadline_after(timeout.count() > 0 ? timeout : context.timeout);
   const detail::Within within{group, "shrink()"};
   detail::Reunion reunion = context.failure_router->detector().reunite(report, limit);
   return detail::Internals::make<Communicator>(

@@ -127,7 +127,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   join.foreign_store = launch.foreign;
   join.congestion = settings::congestion();
   const milliseconds setup_timeout = settings::timeout(options.setup_timeout);
-  join.deadline = detail::deadline_after(setup_timeout);
+  join.deadline = deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
     join.tls_proxies = job_tls_proxies(join.secret, options.tls);
     const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};

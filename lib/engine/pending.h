@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/clocks.h"
 #include "tutti/error.h"
 #include "tutti/work.h"
 
@@ -21,16 +22,6 @@ namespace tutti::detail {
 
 class Engine;
 using Clock = std::chrono::steady_clock;
-
-/// The time `limit` from now, but at most in ten years, so that the sum does not overflow.
-inline Clock::time_point deadline_after(std::chrono::nanoseconds limit) {
-  constexpr std::chrono::hours longest{24 * 3650};
-  return Clock::now() + std::min<std::chrono::nanoseconds>(limit, longest);
-}
-inline Clock::time_point deadline_after(std::chrono::milliseconds limit) {
-  constexpr std::chrono::hours longest{24 * 3650};
-  return deadline_after(std::chrono::nanoseconds{std::min<std::chrono::milliseconds>(limit, longest)});
-}
 
 /// A running operation, to which a Work points.
 ///
