@@ -22,13 +22,14 @@ const Error* lost_by_fork(const detail::Pending& pending) {
 /// Waits until the operation is over or until `limit`, and lets the program interrupt that. False: `limit` came first.
 /// The operation's own deadline bounds this wait, too: past it the engine fails the operation.
 bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) {
-  constexpr std::chrono::milliseconds time_to_end{900};
   detail::Engine& engine = pending.engine();
   while (!engine.wait(pending, next_question(limit))) {
     if (detail::Clock::now() >= limit) return false;
     if (!program_interrupts()) continue;
     pending.abort("interrupted");
-    engine.wait(pending, detail::Clock::now() + time_to_end);
+    while (!engine.wait(pending, next_question(deadline_after(std::chrono::hours{24}))))  // it has the caller's buffers
+      if (program_interrupts())
+        throw Error{ErrorCode::aborted, "interrupted by the program once more while the operation uses its buffers"};
     if (pending.error()) return true;
     throw Error{ErrorCode::aborted, "interrupted by the program while it waited"};  // it was done just then
   }
@@ -37,7 +38,7 @@ bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) 
 
 /// The same without a limit.
 void wait_until_over(detail::Pending& pending) {
-  while (!wait_until_over(pending, detail::Clock::now() + std::chrono::hours{24})) {
+  while (!wait_until_over(pending, deadline_after(std::chrono::hours{24}))) {
   }
 }
 
@@ -65,7 +66,7 @@ void Handle::wait() {
 bool Handle::wait_for(std::chrono::nanoseconds limit) {
   if (pending_) {
     pending_->engine().require_own_process();
-    if (!wait_until_over(*pending_, detail::deadline_after(limit))) return false;
+    if (!wait_until_over(*pending_, deadline_after(limit))) return false;
   }
   if (unwaited_) unwaited_ = false;
   if (!pending_) return true;
@@ -96,6 +97,7 @@ const Error* Handle::error() const {
 MessageStatus Handle::status() const { return pending_ && pending_->done() ? pending_->status : MessageStatus{}; }
 
 void Handle::then(std::function<void(const Error*)> next) {
+  if (!next) throw Error{ErrorCode::invalid_argument, "then: the function is empty"};
   if (!pending_) {
     next(nullptr);
   } else if (const Error* lost = lost_by_fork(*pending_)) {

@@ -1,10 +1,14 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <future>
 #include <thread>
 #include <vector>
 
+#include "lib/base/wait_hook.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -118,6 +122,57 @@ TEST_CASE("a dropped Work goes on, and the buffer is right after a barrier") {
     last.wait();
     comm.barrier();
     CHECK(data[49'999] == 4);
+  });
+}
+
+namespace {
+
+/// A program that interrupts the wait of one thread, once, and is asked again while the operation ends.
+struct Interrupting {
+  std::promise<void> asked_again;
+  int asked = 0;
+  static inline thread_local bool here = false;
+
+  static std::int32_t ask(void* context) {
+    auto* const self = static_cast<Interrupting*>(context);
+    if (!here) return 0;
+    if (++self->asked == 2) self->asked_again.set_value();
+    return self->asked == 1 ? 1 : 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an interrupted wait returns when the operation has left its buffer, however long that takes") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    Communicator others = comm.subgroup(std::array{0, 1});
+    int value = 1;
+    if (comm.rank() == 1) {
+      others.all_reduce(std::span{&value, 1}, user_op<int>(std::plus<>{}));
+      error_of([&] { comm.barrier(); });  // until rank 0 is interrupted
+      return;
+    }
+    std::vector<int> data(10);
+    Work work = comm.irecv(data, 1);
+    Interrupting program;
+    std::promise<void> begun;
+    std::thread busy{[&] {  // drives the engine, and is in a function of the user's
+      const auto wait = user_op<int>([&](int a, int b) {
+        begun.set_value();
+        program.asked_again.get_future().wait_for(20s);
+        return a + b;
+      });
+      error_of([&] { others.all_reduce(std::span{&value, 1}, wait); });
+    }};
+    CHECK(begun.get_future().wait_for(20s) == std::future_status::ready);
+    Interrupting::here = true;
+    set_wait_hook({Interrupting::ask, &program});
+    ErrorCode code{};
+    error_of([&] { work.wait(); }, &code);
+    set_wait_hook({});
+    CHECK(code == ErrorCode::aborted);
+    CHECK(work.done());
+    busy.join();
   });
 }
 
