@@ -23,6 +23,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "lib/base/clocks.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/file_log.h"
 #include "rendezvous/kv_table.h"
@@ -47,14 +48,14 @@ struct Visitors {
 class FileStore final : public Store {
  public:
   FileStore(const std::string& path, int users, Milliseconds timeout, bool own_folder, FileGuard guard)
-      : path_(path), users_(users), own_folder_(own_folder), guard_(guard), owner_pid_(::getpid()) {
+      : path_(path), users_(users), own_folder_(own_folder), guard_(guard) {
     Store::set_timeout(timeout);
-    sign_in(Clock::now() + timeout);
+    sign_in(deadline_after(timeout));
   }
 
   ~FileStore() override {
     // After fork() the child's copy is not the user that signed in.
-    if (users_ == 0 || ::getpid() != owner_pid_) return;
+    if (users_ == 0 || !mark_.is_here()) return;
     try {
       sign_out();
     } catch (const Error&) {
@@ -160,9 +161,10 @@ class FileStore final : public Store {
 
  private:
   std::string where() const { return "rendezvous file " + path_; }
-  FileLog::Deadline deadline() const { return Clock::now() + timeout(); }
+  FileLog::Deadline deadline() const { return deadline_after(timeout()); }
 
   void refresh() {
+    require_own_process(mark_, where());
     const FileLog::Lock lock{*log_, LockKind::shared, deadline()};
     replay();
   }
@@ -170,7 +172,7 @@ class FileStore final : public Store {
   using Are = bool (Table::*)(std::span<const std::string>) const;
 
   void await(std::span<const std::string> keys, Milliseconds timeout, Are are_there) {
-    for (Patience patience{Clock::now() + timeout};; patience.pause()) {
+    for (Patience patience{deadline_after(timeout)};; patience.pause()) {
       refresh();
       if ((table_.*are_there)(keys)) return;
       if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
@@ -179,6 +181,7 @@ class FileStore final : public Store {
 
   template <class Body>
   std::invoke_result_t<Body> change(Body body) {
+    require_own_process(mark_, where());
     const FileLog::Lock lock{*log_, LockKind::exclusive, deadline()};
     replay();
     return body();
@@ -307,7 +310,7 @@ class FileStore final : public Store {
   int users_;
   bool own_folder_;
   FileGuard guard_;
-  pid_t owner_pid_;
+  const ForkMark mark_;
   int number_ = 0;
   int expected_users_ = 0;
   std::optional<FileLog> log_;

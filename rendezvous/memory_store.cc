@@ -7,6 +7,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "lib/base/clocks.h"
 #include "rendezvous/kv_table.h"
 #include "rendezvous/store_errors.h"
 #include "tutti/store.h"
@@ -24,7 +25,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
 
   std::string get(std::string_view key) override {
     const std::string name{key};
-    std::unique_lock lock{mutex_};
+    std::unique_lock lock = locked();
     wait_locked(lock, {&name, 1}, timeout(), &Table::has_all);
     return *table_.find(name);
   }
@@ -49,12 +50,12 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
 
   void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
-    std::unique_lock lock{mutex_};
+    std::unique_lock lock = locked();
     wait_locked(lock, keys, timeout, &Table::all_exist);
   }
 
   bool check(std::span<const std::string> keys) override {
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return table_.all_exist(keys);
   }
 
@@ -63,7 +64,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   }
 
   std::int64_t key_count() override {
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return static_cast<std::int64_t>(table_.size());
   }
 
@@ -72,7 +73,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   }
 
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
-    std::unique_lock lock{mutex_};
+    std::unique_lock lock = locked();
     wait_locked(lock, keys, timeout(), &Table::has_all);
     std::vector<std::string> values;
     for (const std::string& key : keys) values.push_back(*table_.find(key));
@@ -90,17 +91,17 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   }
 
   std::optional<std::string> queue_try_pop(std::string_view name) override {
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return table_.pop(name);
   }
 
   std::int64_t queue_length(std::string_view name) override {
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return static_cast<std::int64_t>(table_.queue_length(name));
   }
 
   std::vector<std::string> list_keys() override {
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return table_.keys();
   }
 
@@ -116,19 +117,25 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
       std::condition_variable& changed;
       ~Announce() { changed.notify_all(); }
     } announce{changed_};
-    const std::lock_guard lock{mutex_};
+    const std::unique_lock lock = locked();
     return body();
+  }
+
+  std::unique_lock<std::mutex> locked() {
+    rendezvous::require_own_process(mark_, "memory store");
+    return std::unique_lock{mutex_};
   }
 
   using Are = bool (Table::*)(std::span<const std::string>) const;
 
   void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Milliseconds timeout,
                    Are are_there) {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    const auto deadline = deadline_after(timeout);
     if (!changed_.wait_until(lock, deadline, [&] { return (table_.*are_there)(keys); }))
       throw rendezvous::waited_in_vain("memory store", keys, timeout);
   }
 
+  const ForkMark mark_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Table table_;

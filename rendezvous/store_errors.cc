@@ -1,6 +1,7 @@
 #include "rendezvous/store_errors.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -20,6 +21,15 @@ Error not_addable(std::string_view where, std::string_view key) {
   return {ErrorCode::invalid_argument,
           fmt::format("{}: cannot add to \"{}\": its value is not a decimal number, or the sum exceeds 64 bits.", where,
                       key)};
+}
+
+void require_own_process(const ForkMark& mark, std::string_view where) {
+  if (mark.is_here()) [[likely]]
+    return;
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("{}: this object belongs to the process that opened it, {}; this one, {}, is a child of "
+                          "fork(), whose requests would mix with those of its parent. Open the store here, too.",
+                          where, mark.process(), ::getpid())};
 }
 
 std::string list_of(std::span<const std::string> names) {

@@ -7,7 +7,6 @@
 #include "rendezvous/tcp_store.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "lib/base/clocks.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/store_auth.h"
@@ -38,7 +38,7 @@ class TcpStore final : public Store {
   TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret,
            std::shared_ptr<TlsProxies> tls_proxies)
       : endpoint_(endpoint), secret_(secret), tls_proxies_(std::move(tls_proxies)) {
-    const auto end = Clock::now() + timeout;
+    const auto end = deadline_after(timeout);
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
     if (has_secret()) greet(endpoint, store_key(secret), end);
@@ -49,7 +49,7 @@ class TcpStore final : public Store {
   /// Keys set by a client that closes at once would be lost, so it waits for one answer first.
   ~TcpStore() override {
     constexpr std::chrono::seconds at_most{2};
-    if (has_secret() || answered_ || !lost_.empty() || ::getpid() != owner_pid_) return;
+    if (has_secret() || answered_ || !lost_.empty() || !mark_.is_here()) return;
     try {
       set_timeout(at_most);
       key_count();
@@ -85,7 +85,7 @@ class TcpStore final : public Store {
   void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
 
   void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
-    const auto end = Clock::now() + timeout;
+    const auto end = deadline_after(timeout);
     for_batches(keys, [&](std::span<const std::string> batch) {
       send(with_keys(StoreOp::wait, batch), "wait", end);
       if (!await_stop(end)) throw waited_in_vain(where_, keys, timeout);
@@ -166,6 +166,7 @@ class TcpStore final : public Store {
   }
 
   std::shared_ptr<Store> clone() override {
+    require_own_process(mark_, where_);
     return std::make_shared<TcpStore>(endpoint_, timeout(), secret_, tls_proxies_);
   }
 
@@ -206,7 +207,7 @@ class TcpStore final : public Store {
                         where_, bytes)};
   }
 
-  Deadline deadline() const { return Clock::now() + timeout(); }
+  Deadline deadline() const { return deadline_after(timeout()); }
 
   static StoreMessage with_key(StoreOp op, std::string_view key) {
     check_key(key);
@@ -260,6 +261,7 @@ class TcpStore final : public Store {
   }
 
   void send(const StoreMessage& message, const char* during, Deadline end) {
+    require_own_process(mark_, where_);
     if (!lost_.empty()) throw Error{ErrorCode::rendezvous, lost_};
     switch (transfer([&] { return send_all(socket_, message.bytes(), end); })) {
       case Transfer::done:
@@ -350,7 +352,7 @@ class TcpStore final : public Store {
   const std::string where_ = "store " + to_string(endpoint_);
   bool answered_ = false;    // the server has served this client
   bool has_queues_ = false;  // the server is known to have them
-  const pid_t owner_pid_ = ::getpid();
+  const ForkMark mark_;
   std::shared_ptr<TlsProxies> tls_proxies_;
   Descriptor socket_;
   Receiver receiver_{socket_};

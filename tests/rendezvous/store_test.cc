@@ -1,9 +1,12 @@
 // What every store does, whichever it is.
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
+#include <string_view>
 
 #include "tests/rendezvous/store_bench.h"
 
@@ -28,6 +31,36 @@ TEST_CASE("a value that was set is got by everybody, whatever bytes it has") {
     CHECK(reader->get(odd) == "odd key");
     writer->set("", "empty key");
     CHECK(reader->get("") == "empty key");
+  });
+}
+
+TEST_CASE("a child of fork() is refused, and its parent goes on") {
+  for_each_store([](const Bench& bench) {
+    CAPTURE(bench.name);
+    const auto store = bench.open();
+    store->set("key", "value");
+    const std::vector<std::string> keys{"key"};
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int refused = 0;
+      const auto count = [&](const auto& call) {
+        try {
+          call();
+        } catch (const Error& error) {
+          refused += error.code() == ErrorCode::invalid_argument &&
+                     std::string_view{error.what()}.find("fork()") != std::string_view::npos;
+        }
+      };
+      count([&] { store->set("key", "of the child"); });
+      count([&] { store->get("key"); });
+      count([&] { store->check(keys); });
+      count([&] { store->key_count(); });
+      ::_exit(refused);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(WEXITSTATUS(status) == 4);
+    CHECK(store->get("key") == "value");
   });
 }
 
