@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "lib/base/background_thread.h"
 #include "lib/base/service_links.h"
 #include "tutti/error.h"
 
@@ -118,9 +119,9 @@ Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
   // getaddrinfo() has no deadline, so a thread of its own makes the call. At the deadline that thread is left behind.
   std::promise<Resolved> promise;
   std::future<Resolved> answer = promise.get_future();
-  std::thread{[endpoint, promise = std::move(promise)]() mutable {
+  start_thread_without_signals([endpoint, promise = std::move(promise)]() mutable {
     promise.set_value(look_up_name(endpoint));
-  }}.detach();
+  }).detach();
   if (answer.wait_until(deadline) == std::future_status::ready) return answer.get();
   return {{}, fmt::format("the name server did not answer for {}", endpoint.host)};
 }

@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/api/communicator_state.h"
+#include "lib/base/system_error_text.h"
 #include "transport/memory/inproc.h"
 #include "tutti/error.h"
 
@@ -32,13 +35,24 @@ class Threads {
   }
 
   void run() {
+    // None begins before all exist: without one of them the others would wait for it until their time is up.
+    std::promise<bool> decision;
+    const std::shared_future<bool> begins{decision.get_future()};
     std::vector<std::thread> threads;
+    threads.reserve(communicators_.size());
     try {
       for (std::size_t rank = 0; rank < communicators_.size(); ++rank)
-        threads.emplace_back([this, rank] { run(rank); });
+        threads.emplace_back([this, rank, begins] {
+          if (begins.get()) run(rank);
+        });
+    } catch (const std::system_error& error) {
+      cause_ = std::make_exception_ptr(
+          Error{ErrorCode::system, fmt::format("run_threads: cannot start the thread of rank {} of {}: {}",
+                                               threads.size(), communicators_.size(), refusal(error.code().value()))});
     } catch (...) {
-      failed(threads.size(), std::current_exception());
+      cause_ = std::current_exception();
     }
+    decision.set_value(!cause_);
     for (std::thread& thread : threads) thread.join();
     if (cause_) std::rethrow_exception(cause_);
   }
@@ -113,6 +127,7 @@ class Threads {
 
 void tutti::run_threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options) {
   if (ranks < 1) throw Error{ErrorCode::invalid_argument, fmt::format("run_threads: {} ranks are too few", ranks)};
+  if (!body) throw Error{ErrorCode::invalid_argument, "run_threads: the function is empty"};
   Threads{ranks, body, options}.run();
 }
 

@@ -110,6 +110,8 @@ bool supports(DataType type, OpKind kind) {
 }
 
 void require(DataType type, const Op& op) {
+  if (op.kind() == OpKind::user && !op.function())
+    throw Error{ErrorCode::invalid_argument, "the user op has no function; make it with user_op<T>"};
   if (op.kind() == OpKind::user && op.user_type() != type) {
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("the user op was written for elements of type {}, but the buffer holds {}; make it with "

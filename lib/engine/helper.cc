@@ -4,6 +4,8 @@
 #include <string>
 #include <system_error>
 
+#include "lib/base/background_thread.h"
+
 namespace tutti::detail {
 namespace {
 
@@ -22,7 +24,7 @@ void Helper::start() {
   const Ownership::Lock lock = ownership_.lock();
   if (thread_.joinable()) return;
   try {
-    thread_ = std::thread{[this] { run(); }};
+    thread_ = start_thread_without_signals([this] { run(); });
   } catch (const std::system_error& error) {
     throw Error{ErrorCode::system, std::string("cannot start the thread that asynchronous calls need: ") +
                                        error.what() + "; raise `ulimit -u`, or use the calls that wait"};

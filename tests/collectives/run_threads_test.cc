@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -39,6 +41,51 @@ TEST_CASE("every rank runs once, in one world") {
     });
     for (const auto& count : runs) CHECK(count == 1);
   }
+}
+
+TEST_CASE("what is to be called is never empty") {
+  const auto refused = [](const char* words, const auto& call) {
+    ErrorCode code{};
+    CHECK(error_of(call, &code).find(words) != std::string::npos);
+    CHECK(code == ErrorCode::invalid_argument);
+  };
+  refused("run_threads: the function is empty", [] { run_threads(2, nullptr); });
+  run_threads(1, [&](Communicator& comm) {
+    int value = 1;
+    const Op own{data_type_of<int>, Op::Function{}};
+    refused("has no function", [&] { comm.all_reduce(std::span{&value, 1}, own); });
+    refused("has no function", [&] { comm.all_reduce(std::span{&value, 1}, Op{OpKind::user}); });
+    Work work = comm.async().barrier();
+    refused("then: the function is empty", [&] { work.then(nullptr); });
+  });
+}
+
+TEST_CASE("threads of the library handle no signals") {
+  struct Threads {
+    int all = 0;
+    int handle_signals = 0;
+  };
+  const auto count = [] {
+    Threads threads;
+    for (const auto& task : std::filesystem::directory_iterator{"/proc/self/task"}) {
+      std::ifstream file{task.path() / "status"};
+      for (std::string line; std::getline(file, line);) {
+        if (!line.starts_with("SigBlk:")) continue;
+        ++threads.all;
+        threads.handle_signals += std::stoull(line.substr(7), nullptr, 16) == 0 ? 1 : 0;
+      }
+    }
+    return threads;
+  };
+  const Threads before = count();
+  run_threads(2, [&](Communicator& comm) {
+    comm.async().barrier().wait();  // the first that needs the thread that helps
+    comm.barrier();
+    const Threads now = count();
+    CHECK(now.all >= before.all + 4);
+    CHECK(now.handle_signals == before.handle_signals + 2);
+    comm.barrier();
+  });
 }
 
 TEST_CASE("an exception of one rank ends all ranks, and is thrown again unchanged") {

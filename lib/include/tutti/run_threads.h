@@ -23,7 +23,8 @@ inline namespace TUTTI_ABI {
 ///
 /// Threads:   they run `body` concurrently, so `body` must protect the data that they share.
 /// Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned, the
-///            first cause is thrown here, as it was thrown there. shrink() is Error{unsupported}.
+///            first cause is thrown here, as it was thrown there. shrink() is Error{unsupported}. If the system has no
+///            thread for a rank, none runs `body`, and that is Error{system}.
 TUTTI_API void run_threads(int ranks, const std::function<void(Communicator&)>& body,
                            const ConnectOptions& options = {});
 

@@ -30,6 +30,8 @@ class UserFunction {
     if (shared_ && shared_->users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
   }
 
+  /// Whether there is one that can be called.
+  explicit operator bool() const { return shared_ && shared_->function; }
   const Function& operator*() const { return shared_->function; }
 
  private:
