@@ -96,7 +96,7 @@ Attendance::~Attendance() {
   if (!present_ || complete_) return;
   try {
     leave_actions().execute(*view_, std::to_string(rank_));
-  } catch (const std::exception&) {
+  } catch (...) {  // of a store of the program's own: anything
     // The store is gone, or will notice that this process is.
   }
 }

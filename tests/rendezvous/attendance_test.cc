@@ -29,11 +29,14 @@ class Mortal final : public Store {
  public:
   explicit Mortal(std::shared_ptr<Store> store) : store_(std::move(store)) { Store::set_timeout(patience); }
   void kill() { store_.reset(); }
+  /// As a store of a program's own may, whose author did not read ours.
+  void throw_number() { throws_number_ = true; }
 
   void set(std::string_view key, std::string_view value) override { alive().set(key, value); }
   std::string get(std::string_view key) override { return alive().get(key); }
   std::int64_t add(std::string_view key, std::int64_t delta) override { return alive().add(key, delta); }
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    if (throws_number_) throw 7;
     return alive().compare_set(key, expected, desired);
   }
   void wait(std::span<const std::string> keys) override { alive().wait(keys); }
@@ -51,6 +54,7 @@ class Mortal final : public Store {
     return *store_;
   }
   std::shared_ptr<Store> store_;
+  bool throws_number_ = false;
 };
 
 /// One rank with a connection of its own.
@@ -89,6 +93,13 @@ std::vector<Error> errors_of(const std::vector<int>& ranks, const std::function<
 }
 
 }  // namespace
+
+TEST_CASE("a rank leaves although its store throws what is no exception of the library") {
+  const auto store = std::make_shared<Mortal>(memory_store());
+  auto attendance = std::make_unique<Attendance>(store, 0, 2, late());
+  store->throw_number();
+  attendance.reset();
+}
 
 TEST_CASE("a place that is taken is refused with the name of who has it") {
   const auto store = memory_store();
