@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -14,6 +15,7 @@
 
 #include "lib/api/communicator_state.h"
 #include "lib/api/fetch_together.h"
+#include "lib/base/system_error_text.h"
 #include "lib/collective/call.h"
 #include "lib/collective/collectives.h"
 #include "lib/group/context.h"
@@ -37,7 +39,8 @@ struct Holder {
 
 Allocated ordinary(std::size_t bytes) {
   static constexpr std::align_val_t alignment{page};
-  auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment));
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment, std::nothrow));
+  if (memory == nullptr) throw Error{ErrorCode::system, fmt::format("allocate: {} bytes: {}", bytes, refusal(ENOMEM))};
   std::fill_n(memory, bytes, std::byte{0});
   return {{memory, [](std::byte* old) { ::operator delete(old, alignment); }}, false};
 }

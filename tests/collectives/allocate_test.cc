@@ -189,6 +189,15 @@ TEST_CASE("more than any memory holds is refused before anything is made") {
   });
 }
 
+TEST_CASE("memory that the system does not have is refused in its words" * doctest::skip(sanitized)) {
+  run_ranks({.ranks = 1}, [](Communicator& comm) {
+    ErrorCode code{};
+    const std::string text = error_of([&] { (void)allocate<std::byte>(comm, std::size_t{1} << 47); }, &code);
+    CHECK(code == ErrorCode::system);
+    CHECK(text.find("allocate: 140737488355328 bytes: Cannot allocate memory") != std::string::npos);
+  });
+}
+
 TEST_CASE("calls in different pairs of allocations have different numbers") {
   std::vector<detail::Window> windows;
   for (std::uint32_t number = 1; number <= 60; ++number) windows.emplace_back(nullptr, 0, 0, number);
