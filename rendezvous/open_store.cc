@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/base/clocks.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/launchers.h"
@@ -43,7 +44,7 @@ class Memory {
 };
 
 Memory& memory() {
-  static Memory memory;
+  static Memory& memory = *new Memory;  // never destroyed, since threads may still use it at the end
   return memory;
 }
 
@@ -70,13 +71,13 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
                     launch.rendezvous, launch.size - 1)};
   if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
   if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy.secret, access_policy.tls_proxies);
-  refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
+  refuse_hidden_loopback(launch, endpoint, deadline_after(timeout), log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
     std::shared_ptr<Store> store;  // destroyed before the server
   };
   const auto served = std::make_shared<Served>();
-  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, access_policy);
+  served->server = memory().serve(endpoint, deadline_after(timeout), access_policy);
   if (!served->server->is_on_loopback() && !served->server->has_secret())
     log.warn("everybody who can reach " + to_string(served->server->endpoint()) + " can join this job (insecure)");
   served->store =

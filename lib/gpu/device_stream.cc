@@ -120,7 +120,7 @@ void DeviceStream::refuse_capture(const std::string& call, const std::string& wh
 
 bool DeviceStream::can_wait_for_host() const {
   static std::mutex mutex;
-  static std::map<cuda::Device, bool> known;
+  static auto& known = *new std::map<cuda::Device, bool>;  // never destroyed: threads may call at the end
   const std::lock_guard lock{mutex};
   const auto found = known.find(device_);
   if (found != known.end()) return found->second;

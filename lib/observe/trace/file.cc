@@ -94,7 +94,7 @@ void make_file(const std::string& path) {
 
 void make_file_once(const std::string& path) {
   static std::mutex mutex;
-  static std::set<std::string> made;
+  static std::set<std::string>& made = *new std::set<std::string>;  // ranks may be made at the end of the process
   const std::lock_guard lock{mutex};
   if (made.contains(path)) return;
   make_file(path);
