@@ -267,8 +267,9 @@ TEST_CASE("windows: what is wrong is said on the ranks that are wrong") {
     // The last call of this communicator.
     const std::size_t offset = comm.rank() == 2 ? 8 : 0;
     const auto said = code_of([&] { comm.all_reduce(data.part(offset, 400), tutti::sum); }, text);
+    INFO(text);
     CHECK(said == ErrorCode::mismatch);
-    CHECK(text.find("parts of the same memory at the same offset") != text.npos);
+    CHECK(text.find("memory at the same offset") != text.npos);
   });
   on_ranks(3, [&](Communicator& comm) {
     const Setting other{"TUTTI_GPU_MODE", comm.rank() == 2 ? "leader" : "two-shot"};
