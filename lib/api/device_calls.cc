@@ -30,8 +30,10 @@ DeviceStream stream_of(const Request& request, const Group& group, OnStream on) 
   std::vector<DeviceStream::Buffer> buffers;
   if (uses_input(request, rank)) buffers.push_back({"in", request.input.data});
   if (uses_output(request, rank)) buffers.push_back({"out", request.output.data});
-  if (buffers.empty()) return {name, nullptr, on.stream};
-  return {name, buffers, on.stream};
+  DeviceStream stream =
+      buffers.empty() ? DeviceStream{name, nullptr, on.stream} : DeviceStream{name, buffers, on.stream};
+  stream.prepare(name);
+  return stream;
 }
 
 std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, MessageCall& call) {
@@ -86,6 +88,7 @@ DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
       name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
       stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
       staging_([&] {
+        stream_.prepare(name_);
         stream_.refuse_capture(name_,
                                "messages go through memory of the host: send and receive outside of the capture");
         return or_abort([&] { return staging_of(stream_, call); });

@@ -165,7 +165,9 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_device(name, given, device_);
   require_alignment(name, request, group_.rank());
-  const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
+  std::optional<DeviceStream> other;  // where this rank has no memory in the call
+  if (given.device() != device_) other.emplace(name, context_, nullptr).prepare(name);
+  const DeviceStream& stream = other ? *other : given;
 
   const std::lock_guard lock{mutex_};
   StreamBound bound;
@@ -187,7 +189,7 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
                                              lowered.commands, watch_, passed_.at(stream.context()), lowered.traced),
       planned.location.hash());
   operation.asynchronous = asynchronous;
-  operation.on_device = {stream.context(), stream.stream()};
+  operation.on_device = {stream.context(), stream.stream(), stream.id()};
   Work work = Internals::make<Work>(&operation);
   submit(operation, lowered.staged, [&] {
     counters_ = lowered.after;
@@ -275,9 +277,9 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
   std::optional<DrivenByHelper> driven;
   if (!operation.asynchronous) driven.emplace(group_.context().engine);
   try {
-    if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
+    if (last_passed_ && last_stream_ != stream.id()) to.wait(last_passed_);
     add(bound, lowered, to, false);
-    last_stream_ = stream.stream();
+    last_stream_ = stream.id();
     last_passed_ = passed_.at(stream.context()).get();
     to.record(last_passed_);
     notice_passing(to, lowered, operation);

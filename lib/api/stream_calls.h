@@ -122,8 +122,8 @@ class StreamCalls {
   algorithms::StreamCounters counters_;
   std::shared_ptr<StreamMemory> memory_ = std::make_shared<StreamMemory>();  // also of graphs
   std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
-  cuda::Stream last_stream_ = nullptr;
-  cuda::Event last_passed_ = nullptr;  // null: no call so far
+  std::uint64_t last_stream_ = 0;                   // cuda::id_of()
+  cuda::Event last_passed_ = nullptr;               // null: no call so far
   std::unique_ptr<StreamCapture> graphs_;
   DeviceWatch watch_;                   // of passed_
   std::unique_ptr<StreamTrace> trace_;  // null: no trace is recorded

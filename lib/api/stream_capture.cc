@@ -28,7 +28,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 class CapturedWork final : public Pending {
  public:
   CapturedWork(std::shared_ptr<Engine> engine, const DeviceStream& stream) : Pending(std::move(engine)) {
-    on_device = {stream.context(), stream.stream(), stream.capture().id};
+    on_device = {stream.context(), stream.stream(), stream.id(), stream.capture().id};
     finish();
   }
   void start() noexcept override {}
@@ -107,7 +107,7 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
   replays_->add(call);
   cuda::Commands to{stream.context(), stream.stream()};
   cuda::keep_with(stream.capture(), std::make_unique<std::function<void()>>([call] { drop_later(call); }));
-  if (capture->passed && capture->stream != stream.stream()) to.wait(capture->passed);
+  if (capture->passed && capture->stream != stream.id()) to.wait(capture->passed);
   to.call([](void* data) { static_cast<CapturedCall*>(data)->begins(); }, call.get());
   std::exception_ptr failed;
   try {
@@ -131,7 +131,7 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
   auto passed = capture->events.find(stream.context());
   if (passed == capture->events.end())
     passed = capture->events.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
-  capture->stream = stream.stream();
+  capture->stream = stream.id();
   capture->passed = passed->second.get();
   to.record(capture->passed);
 }

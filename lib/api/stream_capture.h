@@ -32,7 +32,7 @@ class StreamCapture {
   /// A capture that has calls. They own it.
   struct Captured {
     std::map<cuda::Context, cuda::OwnEvent> events{};  // by the context of their streams
-    cuda::Stream stream = nullptr;                     // of the latest call
+    std::uint64_t stream = 0;                          // of the latest call, by cuda::id_of()
     cuda::Event passed = nullptr;                      // behind it; null: it is not complete
   };
   std::shared_ptr<Captured> captured_in(std::uint64_t capture);

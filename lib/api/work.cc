@@ -79,12 +79,12 @@ void Handle::wait_on(void* stream) {
   if (!pending_) return;
   pending_->engine().require_own_process();
   if (const Error* failure = pending_->error()) throw Error{*failure};
-  const auto& [context, own, capture] = pending_->on_device;
-  if (capture != 0 ? !detail::is_captured_in(context, own, capture) : pending_->done()) return;
-  if (!context)
+  const detail::Pending::OnDevice& call = pending_->on_device;
+  if (call.capture != 0 ? !detail::is_in_its_capture(call) : pending_->done()) return;
+  if (!call.context)
     throw Error{ErrorCode::invalid_argument,
                 "wait_on: the call is on host memory, which no stream of a GPU can await: use wait()"};
-  detail::order_streams(context, own, stream);
+  detail::order_streams(call, stream);
 }
 
 bool Handle::done() const { return !pending_ || pending_->done() || lost_by_fork(*pending_); }

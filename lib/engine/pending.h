@@ -69,6 +69,7 @@ class Pending {
   struct OnDevice {
     void* context = nullptr;  ///< null: the call is on host memory
     void* stream = nullptr;
+    std::uint64_t id = 0;       ///< of the stream: a default one has another in each context and thread
     std::uint64_t capture = 0;  ///< into which graph; the call is then done at once, and runs when the graph does
   };
   OnDevice on_device;

@@ -82,8 +82,6 @@ DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buff
                 fmt::format("{}: the buffers are on GPU {}, and the stream belongs to GPU {}: give a stream of the GPU "
                             "that has the memory",
                             call, device_, of_stream)};
-  const cuda::Current current{context_};
-  find_capture(call);
 }
 
 DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, void* stream)
@@ -99,18 +97,24 @@ DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, voi
     named_ = count == 1;
   }
   device_ = cuda::device_of(context_);
-  const cuda::Current current{context_};
-  find_capture(call);
 }
 
-void DeviceStream::find_capture(const std::string& call) {
+void DeviceStream::prepare(const std::string& call) {
+  const cuda::Current current{context_};
   capture_ = cuda::capture_of(stream_);
+  if (capture_.is_implicit)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: its stream is the legacy default one, which cannot be used while a stream is being "
+                            "captured that is in order with it: give the call a stream that was made with "
+                            "cudaStreamNonBlocking, capture such a stream, or make the call outside of the capture",
+                            call)};
   if (capture_.is_spoiled)
     throw Error{
         ErrorCode::invalid_argument,
         fmt::format("{}: its stream is being captured into a graph, and a call that captures forbid has spoiled "
                     "the capture: end it, and capture again without that call",
                     call)};
+  id_ = cuda::id_of(stream_);
 }
 
 void DeviceStream::refuse_capture(const std::string& call, const std::string& why) const {
@@ -128,15 +132,35 @@ bool DeviceStream::can_wait_for_host() const {
   return known.emplace(device_, can).first->second;
 }
 
-bool is_captured_in(cuda::Context context, cuda::Stream stream, std::uint64_t capture) {
-  const cuda::Current current{context};
-  return cuda::capture_of(stream).id == capture;
+namespace {
+
+/// Makes the context of a call current.
+class InStreamOf {
+ public:
+  explicit InStreamOf(const Pending::OnDevice& call) : current_(call.context) {
+    if (call.stream == cuda::per_thread_stream && cuda::id_of(call.stream) != call.id)
+      throw Error{ErrorCode::invalid_argument,
+                  "wait_on: the call is in the default stream of another thread (cudaStreamPerThread), which has no "
+                  "name here: let that thread order streams, give the call another stream, or use wait()"};
+  }
+
+ private:
+  cuda::Current current_;
+};
+
+}  // namespace
+
+bool is_in_its_capture(const Pending::OnDevice& call) {
+  const InStreamOf current{call};
+  return cuda::capture_of(call.stream).id == call.capture;
 }
 
-void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later) {
-  const cuda::OwnEvent event{context};
-  cuda::Commands{context, earlier}.record(event.get());
-  cuda::Commands{cuda::is_default(later) ? context : cuda::context_of(later, 0), later}.wait(event.get());
+void order_streams(const Pending::OnDevice& call, cuda::Stream later) {
+  const cuda::Context named = cuda::context_of(later);
+  const InStreamOf current{call};
+  const cuda::OwnEvent event{call.context};
+  cuda::Commands{call.context, call.stream}.record(event.get());
+  cuda::Commands{named ? named : call.context, later}.wait(event.get());
 }
 
 }  // namespace tutti::detail

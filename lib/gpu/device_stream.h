@@ -6,6 +6,7 @@
 
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/context.h"
+#include "lib/engine/pending.h"
 
 namespace tutti::detail {
 
@@ -27,6 +28,12 @@ class DeviceStream {
   cuda::Device device() const { return device_; }
   cuda::Context context() const { return context_; }
   cuda::Stream stream() const { return stream_; }
+  /// For a call that gives commands to the stream: finds out who it is, and whether it is being captured. Throws
+  /// Error{invalid_argument}, which begins with `call`, if it cannot be used now.
+  void prepare(const std::string& call);
+  // ---- After prepare()
+  /// cuda::id_of().
+  std::uint64_t id() const { return id_; }
   /// Null: the stream is not being captured into a graph.
   const cuda::Capture& capture() const { return capture_; }
   /// Throws Error{unsupported} if it is. `why` a graph cannot hold the call, and the remedy.
@@ -37,18 +44,18 @@ class DeviceStream {
   bool can_wait_for_host() const;
 
  private:
-  void find_capture(const std::string& call);
-
   cuda::Stream stream_;
   cuda::Context context_;
   cuda::Device device_;
   bool named_ = true;
+  std::uint64_t id_ = 0;
   cuda::Capture capture_;
 };
 
-/// Whether the stream, of `context`, is still in this capture.
-bool is_captured_in(cuda::Context context, cuda::Stream stream, std::uint64_t capture);
-/// What is enqueued in `later` from now on comes after what is in `earlier`, a stream of `context`.
-void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later);
+/// Whether the stream of a call is still in the capture in which the call is.
+bool is_in_its_capture(const Pending::OnDevice& call);
+/// What is enqueued in `later` from now on comes after what is in the stream of the call. If `later` is a default
+/// stream, it is that of the current context, or where there is none of the call's.
+void order_streams(const Pending::OnDevice& call, cuda::Stream later);
 
 }  // namespace tutti::detail

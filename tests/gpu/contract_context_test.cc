@@ -3,9 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <set>
+#include <thread>
 
 #include "tests/gpu/contract.h"
+#include "tests/gpu/other_context.h"
 #include "tutti/error.h"
 
 namespace tutti::testing {
@@ -16,19 +21,6 @@ Context current_context() {
   driver().cuCtxGetCurrent(&found);
   return found;
 }
-
-/// A context beside the primary one, which is not current.
-struct OtherContext {
-  OtherContext() {
-    driver().cuCtxCreate(&context, 0, 0);
-    Context popped = nullptr;
-    driver().cuCtxPopCurrent(&popped);
-  }
-  OtherContext(const OtherContext&) = delete;
-  OtherContext& operator=(const OtherContext&) = delete;
-  ~OtherContext() { (void)driver().cuCtxDestroy.result(context); }
-  Context context = nullptr;
-};
 
 struct Announcement {
   Announcement() {
@@ -168,6 +160,49 @@ TEST_CASE("context: a stream knows its context, and the default stream has that 
   CHECK(cuda::context_of(cuda::legacy_stream, memory.address() + 100) == own.context);
   static char own_memory[16];
   CHECK_THROWS_AS(cuda::context_of(nullptr, cuda::address_of(own_memory)), Error);
+}
+
+TEST_CASE("context: memory of no context is used by default streams of the current one, if that has its device") {
+  const Bench bench;
+  if (!cuda::facts_of(0).virtual_memory) return;
+  const cuda::SharedMemory memory = cuda::SharedMemory::create(0, 4096);
+  CHECK(cuda::context_of(nullptr, memory.address()) == bench.context());
+  const OtherContext own;
+  const cuda::Current current{own.context};
+  CHECK(cuda::context_of(nullptr, memory.address()) == own.context);
+  CHECK(cuda::context_of(cuda::per_thread_stream, memory.address()) == own.context);
+}
+
+TEST_CASE("context: each has default streams of its own, and each thread has one") {
+  const Bench bench;
+  const OtherContext own;
+  const auto ids = [](Context context) {
+    const cuda::Current current{context};
+    return std::array{cuda::id_of(nullptr), cuda::id_of(cuda::per_thread_stream)};
+  };
+  const auto here = ids(bench.context()), there = ids(own.context);
+  std::array<std::uint64_t, 2> elsewhere{};
+  std::thread{[&] { elsewhere = ids(bench.context()); }}.join();
+  CHECK(ids(bench.context()) == here);
+  CHECK(cuda::id_of(cuda::legacy_stream) == here[0]);
+  CHECK(here[0] == elsewhere[0]);
+  CHECK(std::set{here[0], here[1], there[0], there[1], elsewhere[1]}.size() == 5);
+}
+
+TEST_CASE("context: a default stream of a thread runs beside those of others, and in order with the legacy one") {
+  const Bench bench;
+  const OwnEvent event = bench.event();
+  bench.on(cuda::per_thread_stream, [&](Commands& to) { to.wait(bench.at(0), 1); });
+  std::thread{[&] {
+    const cuda::Current current{bench.context()};
+    bench.on(cuda::per_thread_stream, [&](Commands& to) { to.write(bench.at(1), 1); });
+    CHECK(soon([&] { return bench.word(1) == 1; }));
+  }}.join();
+  bench.on(nullptr, [&](Commands& to) { to.write(bench.at(2), 1); });
+  CHECK(not_soon([&] { return bench.word(2) == 1; }));
+  bench.word(0) = 1;
+  CHECK(soon([&] { return bench.word(2) == 1; }));
+  driver().cuStreamSynchronize(nullptr);
 }
 
 TEST_CASE("context: a kernel may be put into a stream of another context") {

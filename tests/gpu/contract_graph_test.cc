@@ -193,6 +193,29 @@ TEST_CASE("graph: a capture that is spoiled has no graph, and refuses all comman
   CHECK(calls == 0);
 }
 
+TEST_CASE("graph: the legacy default stream is of no use while a stream is captured that is in order with it") {
+  const Bench bench;
+  Stream blocking = nullptr;
+  driver().cuStreamCreateWithPriority(&blocking, 0, 0);
+  const OwnStream apart = bench.stream();
+  CHECK(captured(blocking, global, [&] {
+          for (const Stream legacy : {Stream{nullptr}, cuda::legacy_stream}) {
+            CHECK(cuda::capture_of(legacy).is_implicit);
+            CHECK(!cuda::capture_of(legacy));
+          }
+          CHECK(!cuda::capture_of(apart.get()).is_implicit);
+        }) == Result::success);
+  CHECK(captured(blocking, global, [&] {
+          CHECK(driver().cuMemsetD8Async.result(bench.at(0), 1, 8, nullptr) == Result::capture_implicit);
+        }) == Result::capture_invalidated);
+  CHECK(captured(apart.get(), global, [&] { CHECK(!cuda::capture_of(nullptr).is_implicit); }) == Result::success);
+  CHECK(graph_calls().cuStreamBeginCapture(nullptr, global) == Result::capture_unsupported);
+  CHECK(captured(cuda::per_thread_stream, global, [&] { CHECK(cuda::capture_of(cuda::per_thread_stream)); }) ==
+        Result::success);
+  CHECK(bench.word(0) == 0);
+  driver().cuStreamDestroy(blocking);
+}
+
 TEST_CASE("graph: an object of the program's is let go when nothing of the graph is left") {
   const Bench bench;
   const OwnStream stream = bench.stream();

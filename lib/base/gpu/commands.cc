@@ -130,7 +130,10 @@ void Commands::flush() {
 Capture capture_of(Stream stream) {
   int status = capture_none;
   Capture capture;  // the driver says no more of a spoiled one
-  driver().cuStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, nullptr, nullptr);
+  const Result result =
+      driver().cuStreamGetCaptureInfo.result(stream, &status, &capture.id, &capture.graph, nullptr, nullptr);
+  if (result == Result::capture_implicit) return {.is_implicit = true};
+  if (result != Result::success) fail("cuStreamGetCaptureInfo", result);
   if (status == capture_active) return capture;
   return {.is_spoiled = status != capture_none};
 }

@@ -119,6 +119,9 @@ struct Capture {
   std::uint64_t id = 0;  ///< of this capture, in this process
   Graph graph = nullptr;
   bool is_spoiled = false;  ///< a forbidden call has made it worthless: there is no graph, and each command is refused
+  /// The stream is the legacy default one, and another one, which is in order with it, is being captured. A command
+  /// would be refused, and spoil that capture.
+  bool is_implicit = false;
 
   explicit operator bool() const { return graph != nullptr; }
 };

@@ -25,12 +25,23 @@ KnowsOfCapture::~KnowsOfCapture() { (void)driver().cuThreadExchangeStreamCapture
 
 bool is_default(Stream stream) { return stream == nullptr || stream == legacy_stream || stream == per_thread_stream; }
 
-Context context_of(Stream stream, Address memory) {
-  if (!is_default(stream)) {
-    Context context = nullptr;
+std::uint64_t id_of(Stream stream) {
+  unsigned long long id = 0;
+  driver().cuStreamGetId(stream, &id);
+  return id;
+}
+
+Context context_of(Stream stream) {
+  Context context = nullptr;
+  if (is_default(stream))
+    driver().cuCtxGetCurrent(&context);
+  else
     driver().cuStreamGetCtx(stream, &context);
-    return context;
-  }
+  return context;
+}
+
+Context context_of(Stream stream, Address memory) {
+  if (!is_default(stream)) return context_of(stream);
   const PointerFacts facts = facts_of(memory);
   if (facts.context != nullptr) return facts.context;
   // Memory of the kind that is made by cuMemCreate belongs to a device only.
@@ -38,6 +49,9 @@ Context context_of(Stream stream, Address memory) {
     throw Error(
         ErrorCode::invalid_argument,
         "The stream is the default one and the memory is no device's, so the call has no device; give device memory");
+  // The program's stream is the default one of its current context, if that can use the memory.
+  const Context current = context_of(stream);
+  if (current != nullptr && device_of(current) == facts.device) return current;
   // The primary context is the one that others use on this device; the maker of the memory keeps it alive.
   return PrimaryContext{facts.device}.get();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "lib/base/gpu/driver.h"
@@ -49,9 +50,16 @@ class KnowsOfCapture {
 /// Whether it is one of the default streams, which every context has.
 bool is_default(Stream stream);
 
+/// The number of a stream that has no other one's, as long as the process lives. Handles come again, and the default
+/// streams have one each for all contexts and threads: for those it is the one of the current context and this thread.
+std::uint64_t id_of(Stream stream);
+
 /// The context to which a call belongs: that of its stream or, if the stream is one of the default streams, which every
 /// context has, that of its memory. Throws Error{invalid_argument} if neither belongs to one.
 Context context_of(Stream stream, Address memory);
+
+/// The same of a stream that has no memory with it: if it is a default one, the current context. Null: there is none.
+Context context_of(Stream stream);
 
 /// The device of a context.
 Device device_of(Context context);

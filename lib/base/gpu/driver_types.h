@@ -59,6 +59,7 @@ enum class Result : int {
   capture_unmatched = 903,
   capture_unjoined = 904,
   capture_isolation = 905,
+  capture_implicit = 906,
   captured_event = 907,
   unknown = 999,
 };

@@ -344,6 +344,7 @@ TUTTI_C_API tutti_result tutti_work_wait(tutti_work* work);
 TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
+/// A default stream is the one of the thread's current context. Work::wait_on() in tutti/work.h says more.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 /// After a receive that was started: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);

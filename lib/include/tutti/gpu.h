@@ -22,6 +22,10 @@ inline namespace TUTTI_ABI {
 ///            GPU.
 /// Order:     a call reads and writes in the order of its stream, as a kernel would. It comes after the work that is in
 ///            the stream already, and before the work that follows. It needs no synchronisation before or after it.
+/// Default streams: null and cudaStreamLegacy are the legacy default stream, and cudaStreamPerThread is the one of the
+///            thread that makes the call, or starts a prepared one; all of them in the context of the memory, and where
+///            that belongs to none, as memory of cuMemCreate, in the current context. While a stream is captured that
+///            is in order with the legacy one, calls in that are Error{invalid_argument}.
 /// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return once
 ///            their work is enqueued; the result is there for what follows in the stream, for another stream after
 ///            Work::wait_on(), and for the host after Work::wait().

@@ -47,8 +47,14 @@ class TUTTI_API Handle {
   /// The same for at most `limit`; false: still running.
   bool wait_for(std::chrono::nanoseconds limit);
   /// For a call on device memory: what is enqueued in `stream`, a CUstream or cudaStream_t, from now on comes after the
-  /// call, and after what is in the stream of the call already. Does not wait here. Throws what the call has failed
-  /// with, and Error{invalid_argument} for a call on host memory that is not done.
+  /// call, and after what is in the stream of the call already. Does not wait here: it records an event in the stream of
+  /// the call, in the call's context, and lets `stream` wait for it. After the call is done it does nothing.
+  /// Context:   a default stream is the one of the thread's current context, or, where there is none, of the call's. The
+  ///            current context is the same afterwards.
+  /// Threading: any thread, except after a call in a thread's own default stream (cudaStreamPerThread), which only that
+  ///            thread can name: Error{invalid_argument} in others.
+  /// Failure:   throws what the call has failed with, and Error{invalid_argument} for a call on host memory that is not
+  ///            done.
   void wait_on(void* stream);
   /// True once finished or failed; turns true by itself, without anybody waiting.
   bool done() const;

@@ -25,9 +25,12 @@ StreamState* stream_in_any(Lock& lock, Stream handle, Result& error) {
 /// The same for a command. In a capture that is worthless none can be added.
 StreamState* stream_for_command(Lock& lock, Stream handle, Result& error) {
   StreamState* const stream = stream_in_any(lock, handle, error);
-  if (stream == nullptr || !stream->capture || !stream->capture->is_invalid) return stream;
-  error = Result::capture_invalidated;
-  return nullptr;
+  if (stream == nullptr) return nullptr;
+  if (is_captured_implicitly(*stream, true))
+    error = Result::capture_implicit;
+  else if (stream->capture && stream->capture->is_invalid)
+    error = Result::capture_invalidated;
+  return error == Result::success ? stream : nullptr;
 }
 
 EventState* event_of(Event handle) {
@@ -100,6 +103,14 @@ Result cuStreamGetCtx(Stream handle, Context* context) {
   return Result::success;
 }
 
+Result cuStreamGetId(Stream handle, unsigned long long* id) {
+  Lock lock{big};
+  Result error;
+  const StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream != nullptr) *id = stream->id;
+  return error;
+}
+
 Result cuStreamGetCaptureInfo(Stream handle, int* status, std::uint64_t* id, Graph* graph, const void** dependencies,
                               std::size_t* count) {
   Lock lock{big};
@@ -107,6 +118,7 @@ Result cuStreamGetCaptureInfo(Stream handle, int* status, std::uint64_t* id, Gra
   const StreamState* const stream = stream_in_any(lock, handle, error);
   if (stream == nullptr) return error;
   if (dependencies != nullptr || count != nullptr) misuse("cuStreamGetCaptureInfo of nodes, which the fake has not");
+  if (is_captured_implicitly(*stream, false)) return Result::capture_implicit;
   *status = !stream->capture ? capture_none : stream->capture->is_invalid ? capture_spoiled : capture_active;
   if (*status != capture_active) return Result::success;
   *id = stream->capture->id;

@@ -59,10 +59,41 @@ ContextState* current(Lock& lock, Result& error) {
   return error == Result::success ? context : nullptr;
 }
 
+namespace {
+
+/// The default streams of a thread, which end with it.
+struct OfThread {
+  std::map<ContextState*, StreamState*> streams;
+
+  ~OfThread() {
+    const Hidden hidden;
+    const Lock lock{big};
+    for (const auto& [context, stream] : streams) stream->destroyed = true;
+    changed.notify_all();
+  }
+};
+
+StreamState* stream_of_thread(ContextState& context) {
+  static thread_local OfThread own;
+  StreamState*& stream = own.streams[&context];
+  if (stream == nullptr) {
+    stream = new StreamState;
+    stream->context = &context;
+    stream->number = context.next_stream++;
+    stream->blocking = true;
+    stream->queue = stream->number % settings().queues;
+    start_worker(stream);
+  }
+  return stream;
+}
+
+}  // namespace
+
 StreamState* stream_of(Stream handle, ContextState* of_default) {
-  // The per-thread stream is taken for the legacy one, which has more order, as no code of the library depends on it.
-  if (handle == nullptr || handle == legacy_stream || handle == per_thread_stream)
-    return of_default == nullptr ? nullptr : of_default->legacy.get();
+  if (handle == nullptr || handle == legacy_stream || handle == per_thread_stream) {
+    if (of_default == nullptr) return nullptr;
+    return handle == per_thread_stream ? stream_of_thread(*of_default) : of_default->legacy.get();
+  }
   for (ContextState* context : contexts)
     for (StreamState* stream : context->streams)
       if (stream == handle && !stream->destroyed) return stream;

@@ -129,6 +129,7 @@ Result cuGetErrorName(Result result, const char** text) {
     TUTTI_NAMED(capture_unmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED")
     TUTTI_NAMED(capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED")
     TUTTI_NAMED(capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION")
+    TUTTI_NAMED(capture_implicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT")
     TUTTI_NAMED(captured_event, "CUDA_ERROR_CAPTURED_EVENT")
     TUTTI_NAMED(unknown, "CUDA_ERROR_UNKNOWN")
 #undef TUTTI_NAMED

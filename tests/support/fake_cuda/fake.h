@@ -127,6 +127,7 @@ struct ContextState;
 struct StreamState {
   ContextState* context = nullptr;
   int number = 0;
+  std::uint64_t id = 0;   // no other one's
   bool blocking = false;  // in order with the legacy default stream
   int queue = 0;          // of the hardware
   bool destroyed = false;
@@ -169,6 +170,9 @@ std::optional<Result> wait_in_capture(StreamState& stream, const EventState& eve
 bool spoils_captures();
 /// The same for calls that nobody may make on a stream that is being captured.
 bool spoils_capture_of(StreamState& stream);
+/// Whether a capture is in the way of the legacy default stream, with which its streams are in order. `spoils`: the
+/// capture is worthless from here on.
+bool is_captured_implicitly(const StreamState& stream, bool spoils);
 
 void start_worker(StreamState* stream);
 /// Puts a command behind what the stream has, or into the graph of its capture. Waits if its hardware queue is full.

@@ -71,6 +71,12 @@ std::set<std::size_t> all_before(const GraphState& graph, const std::vector<std:
   return found;
 }
 
+/// The legacy default stream cannot be captured.
+StreamState* stream_to_capture(Lock& lock, Stream handle) {
+  Result error;
+  return stream_of(handle, handle == per_thread_stream ? current(lock, error) : nullptr);
+}
+
 void end(const std::shared_ptr<Capture>& capture) {
   for (StreamState* stream : capture->streams) {
     stream->capture = nullptr;
@@ -147,6 +153,17 @@ bool spoils_capture_of(StreamState& stream) {
   return stream.capture->is_invalid = true;
 }
 
+bool is_captured_implicitly(const StreamState& stream, bool spoils) {
+  if (&stream != stream.context->legacy.get()) return false;
+  bool is_captured = false;
+  for (const StreamState* other : stream.context->streams) {
+    if (!other->blocking || !other->capture) continue;
+    is_captured = true;
+    if (spoils) other->capture->is_invalid = true;
+  }
+  return is_captured;
+}
+
 Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
   std::swap(*mode, mode_of_thread);
   return Result::success;
@@ -154,8 +171,8 @@ Result cuThreadExchangeStreamCaptureMode(CaptureMode* mode) {
 
 Result cuStreamBeginCapture(Stream handle, CaptureMode mode) {
   static std::uint64_t captures_made = 0;
-  const Lock lock{big};
-  StreamState* const stream = stream_of(handle, nullptr);  // not a default one
+  Lock lock{big};
+  StreamState* const stream = stream_to_capture(lock, handle);
   if (stream == nullptr) return Result::capture_unsupported;
   if (stream->capture) return Result::illegal_state;
   auto capture = std::make_shared<Capture>();
@@ -170,9 +187,9 @@ Result cuStreamBeginCapture(Stream handle, CaptureMode mode) {
 }
 
 Result cuStreamEndCapture(Stream handle, Graph* graph) {
-  const Lock lock{big};
+  Lock lock{big};
   *graph = nullptr;
-  StreamState* const stream = stream_of(handle, nullptr);
+  StreamState* const stream = stream_to_capture(lock, handle);
   if (stream == nullptr || !stream->capture) return Result::illegal_state;
   const std::shared_ptr<Capture> capture = stream->capture;
   const std::set<std::size_t> joined = all_before(*capture->graph, stream->captured);

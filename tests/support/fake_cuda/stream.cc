@@ -124,6 +124,7 @@ bool word_reached(Command& command) {
 
 void start_worker(StreamState* stream) {
   stream->context->streams.insert(stream);
+  stream->id = next_id();
   std::thread{work, stream}.detach();
 }
 
