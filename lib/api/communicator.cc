@@ -191,7 +191,7 @@ Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOpt
   auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options, memory);
   if (const auto copies = detail::copies_of(call, group, options, memory)) {
     group.context().engine->get_helper();
-    if (copies->may_wait_on_device()) return detail::start_on_device(state_, *copies, call);
+    if (copies->may_wait_on_device()) return detail::start_on_device(*state_, *copies, call);
     copies->fetch_input();
     detail::start_waited(group, state_->messages.make(call)).wait();
     return Work{};
@@ -215,7 +215,7 @@ Work Communicator::start_recv(detail::Buffer data, int from, const MessageOption
   group.context().engine->get_helper();
   auto call = detail::checked_message(group, Message::Kind::receive, data, from, options, memory);
   if (const auto copies = detail::copies_of(call, group, options, memory)) {
-    if (copies->may_wait_on_device()) return detail::start_on_device(state_, *copies, call);
+    if (copies->may_wait_on_device()) return detail::start_on_device(*state_, *copies, call);
     Work work = detail::start_waited(group, state_->messages.make(call));
     work.wait();
     copies->deliver_output(detail::bytes_of(call, work.status()));

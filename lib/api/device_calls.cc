@@ -196,23 +196,17 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
   return Work{};
 }
 
-Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
-                     const MessageCall& call) {
-  Group& group = state->group;
+Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, const MessageCall& call) {
+  Group& group = state.group;
   Engine& engine = *group.context().engine;
-  Message& message = state->messages.make(call);
+  Messages& messages = state.messages;
+  Message& message = messages.make(call);
   message.asynchronous = true;
+  engine.exclusively([&] { messages.await_stream(message); });
+  // Called only while the message is not over, so that its communicator is there.
   auto& device_call = *new DeviceCall{
-      group.context().engine, copies.staging(), message,
-      // The stream may get there when the communicator has ended.
-      [&message, weak = std::weak_ptr{state}] {
-        if (const auto alive = weak.lock()) return message.engine().submit(message);
-        const Error error{ErrorCode::aborted, fmt::format("{}: the communicator ended before the stream got "
-                                                          "to the call",
-                                                          message.describe())};
-        message.finish(&error);
-      },
-      call.timeout, call.describe()};
+      group.context().engine, copies.staging(), message, [&messages, &message] { messages.stream_is_there(message); },
+      call.timeout,           call.describe()};
   device_call.on_device = copies.place();
   Work work = Internals::make<Work>(&device_call);
   copies.on_device(

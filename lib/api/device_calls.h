@@ -64,7 +64,6 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
                     OnStream on, bool asynchronous);
 
 /// Starts a checked message, and returns once it is in its stream. The helper thread must run.
-Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
-                     const MessageCall& call);
+Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, const MessageCall& call);
 
 }  // namespace tutti::detail

@@ -28,8 +28,9 @@ DeviceCall::~DeviceCall() { operation_.release(); }
 void DeviceCall::call_in_engine(cuda::Commands& commands, void (DeviceCall::*step)()) {
   retain();
   try {
-    commands.call([this, step] {
-      engine_->post([this, step] {
+    // This object may be gone before post() returns, and was perhaps the last one to own the engine.
+    commands.call([this, step, engine = engine_] {
+      engine->post([this, step] {
         if (!dropped_) (this->*step)();
         release();
       });

@@ -21,8 +21,9 @@ namespace tutti::detail {
 /// Ownership: holds the operation and the pinned memory. The stream holds a reference until it has passed the call.
 class DeviceCall final : public Pending {
  public:
-  /// `operation`: of staging->request(); its reference becomes this object's. `begin` lets it begin when the input is
-  /// there, on the thread that owns the engine. `name`: for errors.
+  /// `operation`: of staging->request(); its reference becomes this object's. It is over when its communicator ends.
+  /// `begin` lets it begin when the input is there, on the thread that owns the engine, unless it is over: it may refer
+  /// to the communicator, but must not own it, since it runs where the driver must not be called. `name`: for errors.
   DeviceCall(std::shared_ptr<Engine> engine, std::shared_ptr<const Staging> staging, Pending& operation,
              std::function<void()> begin, std::chrono::milliseconds timeout, std::string name);
   ~DeviceCall() override;

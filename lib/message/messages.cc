@@ -40,6 +40,30 @@ std::int64_t Messages::coarse_now() const noexcept { return group_.context().bla
 
 // ---- Starting ----------------------------------------------------------------------------------------------------
 
+void Messages::await_stream(Message& message) {
+  static_cast<Pending&>(message).retain();
+  awaiting_streams_.push_back(&message);
+}
+
+void Messages::stream_is_there(Message& message) {
+  std::erase(awaiting_streams_, &message);
+  message.engine().submit_owned(message);
+  static_cast<Pending&>(message).release();
+}
+
+/// They were never begun, so the group does not count them as work that is pending.
+void Messages::close() noexcept {
+  for (Message* const message : std::exchange(awaiting_streams_, {})) {
+    const Error error = group_.failing() ? Error{*group_.failure()}
+                                         : Error{ErrorCode::aborted,
+                                                 fmt::format("{}: the communicator ended before the stream got to the "
+                                                             "call",
+                                                             message->describe())};
+    message->finish(&error);
+    static_cast<Pending*>(message)->release();
+  }
+}
+
 void Messages::start(Message& message) noexcept {
   active_.add(message);
   if (group_.failing()) return active_.end_failed(message, *group_.failure());

@@ -44,6 +44,11 @@ class Messages final : public GroupUser {
   }
 
   // ---- Owner of the engine ----
+  /// For a message on device memory, which cannot begin before its stream gets there: what ends sooner is its
+  /// communicator, and then the message, too. Keeps a reference until then.
+  void await_stream(Message& message);
+  /// The stream of a message that is not over has got there. Begins it.
+  void stream_is_there(Message& message);
   void start(Message& message) noexcept;
   void start_receive(Message& receive) noexcept;
   /// The message for `receive` has begun to arrive in its memory: Link::Taken::begun.
@@ -59,6 +64,7 @@ class Messages final : public GroupUser {
   bool describe_wait(Status& status, Which which) const override;
   bool busy() const noexcept override { return !active_.empty(); }
   void fail_all(const Error& reason) noexcept override;
+  void close() noexcept override;
 
  private:
   using Kept = WaitingMessages::Kept;
@@ -92,6 +98,7 @@ class Messages final : public GroupUser {
   std::shared_ptr<Pool<Message>> pool_;
   MessageLinks links_;
   ActiveMessages active_;
+  std::vector<Message*> awaiting_streams_;
   WaitingMessages waiting_{active_};
   LargeMessages large_{links_, active_};
   MessageFastPath fast_path_{*this, links_, waiting_, active_};

@@ -5,21 +5,16 @@
 #include <tutti/gpu_memory.h>
 #include <tutti/tutti.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <functional>
-#include <future>
 #include <future>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "tests/gpu/device_ranks.h"
+#include "tests/gpu/gate.h"
 #include "tests/gpu/graphs.h"
 #include "tests/gpu/on_device.h"
 #include "tests/gpu/other_context.h"
@@ -38,6 +33,7 @@ using tutti::testing::CapturedGraph;
 using tutti::testing::code_of;
 using tutti::testing::context;
 using tutti::testing::Current;
+using tutti::testing::Gate;
 using tutti::testing::has_gpu;
 using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
@@ -47,24 +43,6 @@ using tutti::testing::same_bits;
 using tutti::testing::Setting;
 
 constexpr std::size_t count = 1000;
-
-/// Keeps a stream until the host says that it may go on.
-class Gate {
- public:
-  Gate() { std::memset(memory_.data(), 0, memory_.size()); }
-  Gate(const Gate&) = delete;
-  Gate& operator=(const Gate&) = delete;
-  ~Gate() { open(); }
-  void close(cuda::Context context, cuda::Stream stream) const {
-    cuda::Commands commands{context, stream};
-    commands.wait(memory_.address(), 1);
-    commands.flush();
-  }
-  void open() const { reinterpret_cast<std::atomic<std::uint64_t>*>(memory_.data())->store(1); }
-
- private:
-  cuda::HostMemory memory_{4096};
-};
 
 /// The current context's.
 bool is_idle(cuda::Stream stream) { return cuda::driver().cuStreamQuery.result(stream) == cuda::Result::success; }

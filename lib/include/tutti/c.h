@@ -348,9 +348,10 @@ TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 /// After a receive that was started: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
-/// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. It must
-/// be short, and must not call tutti, wait for anything, or throw; it may wake a thread that calls tutti_work_test().
-/// The handle may be freed before.
+/// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. That may
+/// be one of the library's, and after a call on device memory one of the GPU's driver, where CUDA must not be called.
+/// It must be short, and must not call tutti, wait for anything, or throw; it may wake a thread that calls
+/// tutti_work_test(). The handle may be freed before.
 typedef void (*tutti_done_function)(void* context);
 TUTTI_C_API tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context);
 /// Cancels nothing: the buffers must live until the operation is done.

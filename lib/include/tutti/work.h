@@ -47,10 +47,10 @@ class TUTTI_API Handle {
   /// The same for at most `limit`; false: still running.
   bool wait_for(std::chrono::nanoseconds limit);
   /// For a call on device memory: what is enqueued in `stream`, a CUstream or cudaStream_t, from now on comes after the
-  /// call, and after what is in the stream of the call already. Does not wait here: it records an event in the stream of
-  /// the call, in the call's context, and lets `stream` wait for it. After the call is done it does nothing.
-  /// Context:   a default stream is the one of the thread's current context, or, where there is none, of the call's. The
-  ///            current context is the same afterwards.
+  /// call, and after what is in the stream of the call already. Does not wait here: it records an event in the stream
+  /// of the call, in the call's context, and lets `stream` wait for it. After the call is done it does nothing.
+  /// Context:   a default stream is the one of the thread's current context, or, where there is none, of the call's.
+  ///            The current context is the same afterwards.
   /// Threading: any thread, except after a call in a thread's own default stream (cudaStreamPerThread), which only that
   ///            thread can name: Error{invalid_argument} in others.
   /// Failure:   throws what the call has failed with, and Error{invalid_argument} for a call on host memory that is not
@@ -62,7 +62,11 @@ class TUTTI_API Handle {
   const Error* error() const;
   /// After a receive: who sent the message, with which tag, and how long it was. With Error{truncated} it was dropped.
   MessageStatus status() const;
-  /// Calls `next(error())` exactly once: now if done, else on the thread that finishes the operation.
+  /// Calls `next(error())` exactly once: now if done, else on the thread that finishes the operation. That is any
+  /// thread which waits in a call of this rank, or one of the library's own.
+  /// For a call on device memory it may also be a thread of the GPU's driver, in which the stream of the call waits
+  /// for `next`: so `next` must not call CUDA, nor destroy what does, such as a communicator. No context of the
+  /// program's is current there.
   /// `next` must be short, must not throw, must not wait for other work.
   void then(std::function<void(const Error*)> next);
 
