@@ -76,8 +76,8 @@ std::shared_ptr<StreamTrace::Call> CommunicatorState::traced(const DeviceStream&
     staged_trace_ = std::make_unique<StreamTrace>(
         StreamTrace::Owner{context.engine, context.recorder.get(), group.trace_index(), group.members()});
   staged_trace_->collect();
-  staged_trace_->enter(stream.context(), true);
-  return staged_trace_->add_staged(stream.context(), staging.input_bytes(), staging.output_bytes());
+  staged_trace_->enter(stream.known_context(), true);
+  return staged_trace_->add_staged(stream.known_context(), staging.input_bytes(), staging.output_bytes());
 }
 
 StreamCalls* CommunicatorState::streams_if_any() {

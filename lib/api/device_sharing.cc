@@ -32,7 +32,7 @@ struct Key {
   int rank;  // of the job
   std::uint32_t process;
   std::uint64_t buffer;
-  cuda::Context context;
+  cuda::KnownContext context;
   bool operator<(const Key& other) const {
     return std::tie(rank, process, buffer, context) < std::tie(other.rank, other.process, other.buffer, other.context);
   }
@@ -188,7 +188,7 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
 }
 
 DeviceWindow::Part DeviceSharing::import(int peer, const Offer& offer) {
-  const Key key{group_.global_rank(peer), offer.process, offer.buffer, gpu_.context};
+  const Key key{group_.global_rank(peer), offer.process, offer.buffer, cuda::KnownContext{gpu_.context}};
   const auto imported = imports().get(key, [&] {
     if (offer.way == Way::handle) return import_of(cuda::OpenedMemory{offer.handle});
     return import_of(cuda::SharedMemory::import(gpu_.device, arrived_.at(peer), offer.size));

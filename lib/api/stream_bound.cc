@@ -54,6 +54,14 @@ void require_alignment(const std::string& name, const Request& request, int rank
   if (uses_output(request, rank)) require("out", request.output.data);
 }
 
+void require_memory(const cuda::KnownContext& context) {
+  if (!context.exists())
+    throw Error{
+        ErrorCode::invalid_argument,
+        "the GPU's context in which this communicator has its memory has ended (cuCtxDestroy, cudaDeviceReset): "
+        "make another communicator"};
+}
+
 void require_device(const std::string& name, const DeviceStream& stream, cuda::Device device) {
   if (stream.device() != device)
     throw Error{ErrorCode::invalid_argument,

@@ -44,6 +44,9 @@ void require_alignment(const std::string& name, const Request& request, int rank
 /// The slots of links, for elements of this size.
 algorithms::StreamSlots slots_of(const transport::StreamLinks::Form& form, std::size_t element_size);
 
+/// Throws Error{invalid_argument} if the context has ended in which a communicator has its memory.
+void require_memory(const cuda::KnownContext& context);
+
 /// Throws Error{invalid_argument} unless a call is on the GPU of the earlier ones.
 void require_device(const std::string& name, const DeviceStream& stream, cuda::Device device);
 

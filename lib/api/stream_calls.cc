@@ -80,7 +80,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
   if (trace::Recorder* const recorder = group.context().recorder.get())
     trace_ = std::make_unique<StreamTrace>(
         StreamTrace::Owner{group.context().engine, recorder, group.trace_index(), group.members()});
-  enter(context);
+  enter(context_);
   // The last step, since the engine knows them until the destructor runs.
   if (links_->has_staged()) staged_ = StagedLinks::open(group, collectives, *links_, hosts.channel);
 }
@@ -138,12 +138,12 @@ const StreamCalls::Units& StreamCalls::units_of(Collective collective, const Pre
 }
 
 /// For the first call in a context: what later would have to wait for the streams.
-void StreamCalls::enter(cuda::Context context) {
-  if (passed_.contains(context)) return;
-  const cuda::Current current{context};
+void StreamCalls::enter(const cuda::KnownContext& context) {
+  if (order_.has(context)) return;
+  const cuda::Current current{context.get()};
   if (kernels_) kernels_->load();
   if (trace_) trace_->enter(context, !flight_->has_calls());
-  passed_.emplace(context, cuda::OwnEvent{context});
+  order_.enter(context);
 }
 
 /// Where a call is running that the streams will never pass.
@@ -166,28 +166,29 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   if (uses_memory(request, group_.rank())) require_device(name, given, device_);
   require_alignment(name, request, group_.rank());
   std::optional<DeviceStream> other;  // where this rank has no memory in the call
-  if (given.device() != device_) other.emplace(name, context_, nullptr).prepare(name);
+  if (given.device() != device_) other.emplace(name, context_.get(), nullptr).prepare(name);
   const DeviceStream& stream = other ? *other : given;
 
   const std::lock_guard lock{mutex_};
   StreamBound bound;
   Lowered lowered = [&] {
     try {
-      Lowered made = get_ready(request, planned, stream.context(), bound, counters_);
+      Lowered made = get_ready(request, planned, stream, bound, counters_);
       if (trace_) {
         trace_->collect();
-        made.traced = trace_->add(stream.context(), made.commands, made.arithmetic);
+        made.traced = trace_->add(stream.known_context(), made.commands, made.arithmetic);
       }
       return made;
     } catch (const Error& error) {
       abort(name, error);
     }
   }();
-  Operation& operation = collectives_.make_stand_in(
-      bound.request, planned.stand_in_name(), std::move(lowered.offsets),
-      std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
-                                             lowered.commands, watch_, passed_.at(stream.context()), lowered.traced),
-      planned.location.hash());
+  Operation& operation =
+      collectives_.make_stand_in(bound.request, planned.stand_in_name(), std::move(lowered.offsets),
+                                 std::make_shared<const StreamProgress>(
+                                     *links_, StreamProgress::Staged{staged_.get(), lowered.staged}, lowered.commands,
+                                     watch_, order_.passed(stream.known_context()), lowered.traced),
+                                 planned.location.hash());
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream(), stream.id()};
   Work work = Internals::make<Work>(&operation);
@@ -199,10 +200,11 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
 }
 
 /// All of a call that takes memory.
-StreamCalls::Lowered StreamCalls::get_ready(const Request& request, const Planned& planned, cuda::Context context,
+StreamCalls::Lowered StreamCalls::get_ready(const Request& request, const Planned& planned, const DeviceStream& stream,
                                             StreamBound& bound, const algorithms::StreamCounters& before) {
-  enter(context);
-  bind_on_device(request, group_.rank(), context_, device_, memory_->packed, bound);
+  require_memory(context_);
+  enter(stream.known_context());
+  bind_on_device(request, group_.rank(), context_.get(), device_, memory_->packed, bound);
   return lower(bound, planned, before);
 }
 
@@ -235,7 +237,7 @@ StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned&
   const algorithms::StreamProgram program{
       request.collective, prepared.plan, units, sizes, stages, slots_of(links_->form(), arithmetic.sum_size())};
   for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
-  const cuda::Current current{context_};
+  const cuda::Current current{context_.get()};
   if (staged_) {
     made.staged = std::make_shared<StagedLinks::Call>(staged_->messages_of(made.commands, arithmetic.sum_size()));
     staged_->get_memory(made.staged->messages);
@@ -277,11 +279,9 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
   std::optional<DrivenByHelper> driven;
   if (!operation.asynchronous) driven.emplace(group_.context().engine);
   try {
-    if (last_passed_ && last_stream_ != stream.id()) to.wait(last_passed_);
+    order_.come_after_latest(to, stream);
     add(bound, lowered, to, false);
-    last_stream_ = stream.id();
-    last_passed_ = passed_.at(stream.context()).get();
-    to.record(last_passed_);
+    order_.note(to, stream);
     notice_passing(to, lowered, operation);
   } catch (const Error&) {
     // What is in the stream still uses memory and links.

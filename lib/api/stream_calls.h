@@ -15,6 +15,7 @@
 #include "lib/api/stream_flight.h"
 #include "lib/api/task_plans.h"
 #include "lib/collective/collectives.h"
+#include "lib/gpu/call_order.h"
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
 #include "lib/gpu/stream_lowering.h"
@@ -59,7 +60,7 @@ class StreamCalls {
   StreamCapture& graphs() { return *graphs_; }
 
   const std::shared_ptr<DeviceWindows>& windows() const { return tasks_.windows(); }
-  cuda::Context context() const { return context_; }
+  cuda::Context context() const { return context_.get(); }
   cuda::Device device() const { return device_; }
   /// Whether streams have not passed all calls.
   bool has_calls() const { return flight_->has_calls(); }
@@ -92,10 +93,10 @@ class StreamCalls {
   };
 
   const Units& units_of(Collective collective, const Prepared& prepared);
-  void enter(cuda::Context context);
+  void enter(const cuda::KnownContext& context);
   void fail_with_device(const std::string& why);
   [[noreturn]] void abort(const std::string& call, const Error& error);
-  Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound,
+  Lowered get_ready(const Request& request, const Planned& planned, const DeviceStream& stream, StreamBound& bound,
                     const algorithms::StreamCounters& before);
   Lowered lower(const StreamBound& bound, const Planned& planned, const algorithms::StreamCounters& before);
   Lowered lower_trial(cuda::Address memory);
@@ -109,7 +110,7 @@ class StreamCalls {
   Group& group_;
   Collectives& collectives_;
   const DeviceKernels* const kernels_;
-  const cuda::Context context_;
+  const cuda::KnownContext context_;
   const cuda::Device device_;
   const int multiprocessors_;
   std::shared_ptr<transport::StreamLinks> links_;  // also of graphs
@@ -121,11 +122,9 @@ class StreamCalls {
   std::map<const Prepared*, Units> units_;
   algorithms::StreamCounters counters_;
   std::shared_ptr<StreamMemory> memory_ = std::make_shared<StreamMemory>();  // also of graphs
-  std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
-  std::uint64_t last_stream_ = 0;                   // cuda::id_of()
-  cuda::Event last_passed_ = nullptr;               // null: no call so far
+  CallOrder order_;
   std::unique_ptr<StreamCapture> graphs_;
-  DeviceWatch watch_;                   // of passed_
+  DeviceWatch watch_;                   // of the events of order_
   std::unique_ptr<StreamTrace> trace_;  // null: no trace is recorded
 };
 

@@ -95,11 +95,11 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
   transport::StreamLinks& links = *calls_.links_;
   StreamBound bound;
   const StreamCalls::Lowered lowered =
-      calls_.get_ready(request, planned, stream.context(), bound, algorithms::StreamCounters{ranks});
+      calls_.get_ready(request, planned, stream, bound, algorithms::StreamCounters{ranks});
   auto progress =
       std::make_shared<const StreamProgress>(links, StreamProgress::Staged{}, lowered.commands, calls_.watch_,
-                                             calls_.passed_.at(stream.context()), nullptr, true);
-  const std::shared_ptr<Captured> capture = captured_in(stream.capture().id);
+                                             calls_.order_.passed(stream.known_context()), nullptr, true);
+  const std::shared_ptr<CallOrder> capture = captured_in(stream.capture().id);
   const auto call = std::make_shared<CapturedCall>(
       replays_, CapturedCall::Parts{std::make_unique<const DeviceRequest>(bound.request, OnStream{stream.stream()}),
                                     planned.stand_in_name(), calls_made_, lowered.offsets, std::move(progress),
@@ -107,7 +107,7 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
   replays_->add(call);
   cuda::Commands to{stream.context(), stream.stream()};
   cuda::keep_with(stream.capture(), std::make_unique<std::function<void()>>([call] { drop_later(call); }));
-  if (capture->passed && capture->stream != stream.id()) to.wait(capture->passed);
+  capture->come_after_latest(to, stream);
   to.call([](void* data) { static_cast<CapturedCall*>(data)->begins(); }, call.get());
   std::exception_ptr failed;
   try {
@@ -128,19 +128,15 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
     if (!failed) throw;
   }
   if (failed) std::rethrow_exception(failed);
-  auto passed = capture->events.find(stream.context());
-  if (passed == capture->events.end())
-    passed = capture->events.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
-  capture->stream = stream.id();
-  capture->passed = passed->second.get();
-  to.record(capture->passed);
+  capture->enter(stream.known_context());
+  capture->note(to, stream);
 }
 
-std::shared_ptr<StreamCapture::Captured> StreamCapture::captured_in(std::uint64_t capture) {
+std::shared_ptr<CallOrder> StreamCapture::captured_in(std::uint64_t capture) {
   if (const auto found = captures_.find(capture); found != captures_.end())
     if (auto captured = found->second.lock()) return captured;
   std::erase_if(captures_, [](const auto& one) { return one.second.expired(); });
-  auto captured = std::make_shared<Captured>();
+  auto captured = std::make_shared<CallOrder>();
   captures_[capture] = captured;
   return captured;
 }

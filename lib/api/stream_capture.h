@@ -29,15 +29,10 @@ class StreamCapture {
   StreamCalls& calls_;
   // Behind the mutex of the calls.
   std::shared_ptr<Replays> replays_;  // null: no call was captured so far
-  /// A capture that has calls. They own it.
-  struct Captured {
-    std::map<cuda::Context, cuda::OwnEvent> events{};  // by the context of their streams
-    std::uint64_t stream = 0;                          // of the latest call, by cuda::id_of()
-    cuda::Event passed = nullptr;                      // behind it; null: it is not complete
-  };
-  std::shared_ptr<Captured> captured_in(std::uint64_t capture);
+  /// The calls of a capture, which own it.
+  std::shared_ptr<CallOrder> captured_in(std::uint64_t capture);
 
-  std::map<std::uint64_t, std::weak_ptr<Captured>> captures_;  // by their numbers
+  std::map<std::uint64_t, std::weak_ptr<CallOrder>> captures_;  // by their numbers
   std::uint32_t calls_made_ = 0;
 };
 

@@ -83,7 +83,7 @@ bool StreamCalls::drain(cuda::Stream stream) {
 bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const cuda::KnowsOfCapture knows;
   const std::lock_guard lock{mutex_};
-  const cuda::Current current{context_};
+  const cuda::Current current{context_.get()};
   const std::vector<int>& ranks = links_->form().sharing;
   const std::size_t bytes = count * ranks.size() * sizeof(Element);
   auto host = std::make_unique<PinnedMemory>(PinnedMemory::take(bytes));
@@ -93,9 +93,9 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
 
   const Lowered lowered = lower_trial(memory_->packed.input.get(device_, 2 * bytes));
   counters_ = lowered.after;
-  const cuda::OwnStream stream{context_};
+  const cuda::OwnStream stream{context_.get()};
   try {
-    cuda::Commands to{context_, stream.get()};
+    cuda::Commands to{context_.get(), stream.get()};
     to.fill(links_->tickets(), 0, transport::StreamLinks::Form::tickets_bytes);
     to.copy(lowered.areas.input, cuda::address_of(elements), bytes);
     StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);

@@ -114,6 +114,7 @@ void DeviceStream::prepare(const std::string& call) {
         fmt::format("{}: its stream is being captured into a graph, and a call that captures forbid has spoiled "
                     "the capture: end it, and capture again without that call",
                     call)};
+  known_context_ = cuda::KnownContext{context_};
   id_ = cuda::id_of(stream_);
 }
 

@@ -32,6 +32,7 @@ class DeviceStream {
   /// Error{invalid_argument}, which begins with `call`, if it cannot be used now.
   void prepare(const std::string& call);
   // ---- After prepare()
+  const cuda::KnownContext& known_context() const { return known_context_; }
   /// cuda::id_of().
   std::uint64_t id() const { return id_; }
   /// Null: the stream is not being captured into a graph.
@@ -48,6 +49,7 @@ class DeviceStream {
   cuda::Context context_;
   cuda::Device device_;
   bool named_ = true;
+  cuda::KnownContext known_context_;
   std::uint64_t id_ = 0;
   cuda::Capture capture_;
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <bit>
+#include <map>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -10,13 +11,29 @@
 
 namespace tutti::detail {
 
-struct alignas(64) PinnedMemory::Block {
-  std::atomic<std::uint64_t> word{0};
+/// In memory of the program's own, so that it is there if its context has ended.
+struct PinnedMemory::Block {
+  cuda::KnownContext context{};
+  std::byte* memory = nullptr;  // begins with the word, in a cache line of its own
   std::size_t size_class = 0;
   Block* next = nullptr;  // in the store
 };
 
 namespace {
+
+constexpr std::size_t line = 64;
+using Word = std::atomic<std::uint64_t>;
+
+/// Of the current context's device, as long as this process lives: the program may destroy other contexts, and with
+/// them what is pinned there. A reset of the device ends what is pinned here, too.
+cuda::Context primary_context() {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<cuda::Device, cuda::PrimaryContext>;
+  cuda::Device device = 0;
+  cuda::driver().cuCtxGetDevice(&device);
+  const std::lock_guard lock{mutex};
+  return all.try_emplace(device, device).first->second.get();
+}
 
 /// Blocks by the number of bits of their size. Twice as much memory as is in use at most, plus what was in use before.
 class Store {
@@ -24,7 +41,12 @@ class Store {
   PinnedMemory::Block* take(std::size_t size_class) {
     const std::lock_guard lock{mutex_};
     PinnedMemory::Block*& first = free_[size_class];
-    return first ? std::exchange(first, first->next) : nullptr;
+    while (first) {
+      PinnedMemory::Block* const block = std::exchange(first, first->next);
+      if (block->context.exists()) return block;
+      delete block;
+    }
+    return nullptr;
   }
   void give(PinnedMemory::Block* block) noexcept {
     const std::lock_guard lock{mutex_};
@@ -47,18 +69,20 @@ constexpr std::size_t least = 64 * 1024;
 }  // namespace
 
 PinnedMemory PinnedMemory::take(std::size_t bytes) {
-  const std::size_t size = std::bit_ceil(std::max(bytes + sizeof(Block), least));
+  const std::size_t size = std::bit_ceil(std::max(bytes + line, least));
   const auto size_class = static_cast<std::size_t>(std::countr_zero(size));
   Block* block = store().take(size_class);
   if (!block) {
+    const cuda::Current current{primary_context()};
     const cuda::KnowsOfCapture knows;
     void* memory = nullptr;
     cuda::driver().cuMemHostAlloc(&memory, size, cuda::host_portable | cuda::host_mapped);
-    block = new (memory) Block;
-    block->size_class = size_class;
+    new (memory) Word{0};
+    block = new Block{cuda::KnownContext{primary_context()}, static_cast<std::byte*>(memory), size_class};
   }
-  block->word.store(0, std::memory_order_relaxed);
-  return PinnedMemory{block};
+  PinnedMemory taken{block};
+  taken.word().store(0, std::memory_order_relaxed);
+  return taken;
 }
 
 PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
@@ -70,7 +94,9 @@ PinnedMemory::~PinnedMemory() {
   if (block_) store().give(block_);
 }
 
-std::byte* PinnedMemory::data() const { return reinterpret_cast<std::byte*>(block_ + 1); }
-std::atomic<std::uint64_t>& PinnedMemory::word() const { return block_->word; }
+std::byte* PinnedMemory::data() const { return block_->memory + line; }
+std::atomic<std::uint64_t>& PinnedMemory::word() const {
+  return *std::launder(reinterpret_cast<Word*>(block_->memory));
+}
 
 }  // namespace tutti::detail

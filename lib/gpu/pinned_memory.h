@@ -16,7 +16,8 @@ namespace tutti::detail {
 class PinnedMemory {
  public:
   PinnedMemory() = default;
-  /// At least `bytes` bytes, aligned to a cache line. Needs a current context. Throws Error{system}.
+  /// At least `bytes` bytes, aligned to a cache line. Needs a current context, and pins in the primary one of its
+  /// device. Throws Error{system}.
   static PinnedMemory take(std::size_t bytes);
   PinnedMemory(PinnedMemory&& other) noexcept;
   PinnedMemory& operator=(PinnedMemory&& other) noexcept;
@@ -26,7 +27,7 @@ class PinnedMemory {
   /// 0 when it was taken.
   std::atomic<std::uint64_t>& word() const;
 
-  /// The beginning of each piece of memory.
+  /// A piece of memory.
   struct Block;
 
  private:

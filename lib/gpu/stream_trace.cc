@@ -61,21 +61,21 @@ void StreamTrace::Call::leaves(bool is_worthless) noexcept {
   has_left_ = true;
 }
 
-void StreamTrace::enter(cuda::Context context, bool is_idle) {
+void StreamTrace::enter(const cuda::KnownContext& context, bool is_idle) {
   if (places_.contains(context)) return;
   Place& place = places_[context];
-  const cuda::Current current{context};
+  const cuda::Current current{context.get()};
   for (std::size_t i = 0; i < most_events; ++i) {
-    place.events.emplace_back(context, cuda::OwnEvent::Kind::timed);
+    place.events.emplace_back(context.get(), cuda::OwnEvent::Kind::timed);
     place.unused.push_back(place.events.back().get());
   }
   if (is_idle) compare_clocks(context, place);
 }
 
 /// Looks several times, since a thread may lose its core, and the GPU may be busy.
-void StreamTrace::compare_clocks(cuda::Context context, Place& place) {
-  const cuda::OwnStream stream{context};
-  cuda::Commands to{context, stream.get()};
+void StreamTrace::compare_clocks(const cuda::KnownContext& context, Place& place) {
+  const cuda::OwnStream stream{context.get()};
+  cuda::Commands to{context.get(), stream.get()};
   const auto end = Clock::now() + longest_comparison;
   for (int i = 0; i < comparisons; ++i) {
     const cuda::Event event = take_last(place.unused);
@@ -91,7 +91,8 @@ void StreamTrace::compare_clocks(cuda::Context context, Place& place) {
   }
 }
 
-std::shared_ptr<StreamTrace::Call> StreamTrace::add(cuda::Context context, const algorithms::StreamCommands& commands,
+std::shared_ptr<StreamTrace::Call> StreamTrace::add(const cuda::KnownContext& context,
+                                                    const algorithms::StreamCommands& commands,
                                                     const DeviceArithmetic& arithmetic) {
   const std::shared_ptr<Call> call = begin(context, 2);
   if (!call) return nullptr;
@@ -102,7 +103,7 @@ std::shared_ptr<StreamTrace::Call> StreamTrace::add(cuda::Context context, const
   return call;
 }
 
-std::shared_ptr<StreamTrace::Call> StreamTrace::add_staged(cuda::Context context, std::size_t input,
+std::shared_ptr<StreamTrace::Call> StreamTrace::add_staged(const cuda::KnownContext& context, std::size_t input,
                                                            std::size_t output) {
   const std::shared_ptr<Call> call = begin(context, 4);
   if (!call) return nullptr;
@@ -117,7 +118,7 @@ std::shared_ptr<StreamTrace::Call> StreamTrace::add_staged(cuda::Context context
   return call;
 }
 
-std::shared_ptr<StreamTrace::Call> StreamTrace::begin(cuda::Context context, std::size_t least_events) {
+std::shared_ptr<StreamTrace::Call> StreamTrace::begin(const cuda::KnownContext& context, std::size_t least_events) {
   if (places_.at(context).unused.size() < least_events) {
     ++missed_;
     return nullptr;
@@ -180,8 +181,9 @@ void StreamTrace::collect() {
 
 /// Its last mark becomes the anchor, so that differences are short and thus exact.
 void StreamTrace::read(const Call& call, std::vector<trace::Record>& records) {
+  if (!call.context_.exists()) return;
   Place& place = places_.at(call.context_);
-  const cuda::Current current{call.context_};
+  const cuda::Current current{call.context_.get()};
   const cuda::Event first = call.marks_.front().event;
   std::vector<double> times;
   std::optional<double> since = place.anchor ? cuda::milliseconds_between(place.anchor, first) : 0.0;

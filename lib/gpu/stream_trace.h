@@ -54,7 +54,7 @@ class StreamTrace {
     };
     bool is_complete() const { return has_begun_.load() && has_left_.load(); }
 
-    cuda::Context context_ = nullptr;
+    cuda::KnownContext context_;
     std::vector<StreamMark> marks_;
     std::vector<Timed> steps_;
     std::size_t left_out_ = 0;
@@ -78,13 +78,13 @@ class StreamTrace {
 
   /// Before a call in a context; does something before the first. `is_idle`: no call of the communicator is on its way,
   /// so that the clocks can be compared; else the calls themselves do that.
-  void enter(cuda::Context context, bool is_idle);
+  void enter(const cuda::KnownContext& context, bool is_idle);
   /// A call with these commands. Null: there is no event left for it.
-  std::shared_ptr<Call> add(cuda::Context context, const algorithms::StreamCommands& commands,
+  std::shared_ptr<Call> add(const cuda::KnownContext& context, const algorithms::StreamCommands& commands,
                             const DeviceArithmetic& arithmetic);
   /// A call that a stream stages, which copies `input` bytes to the host and `output` back. It has four marks:
   /// before and after both copies.
-  std::shared_ptr<Call> add_staged(cuda::Context context, std::size_t input, std::size_t output);
+  std::shared_ptr<Call> add_staged(const cuda::KnownContext& context, std::size_t input, std::size_t output);
   /// Records the calls that streams have passed.
   void collect();
 
@@ -97,15 +97,15 @@ class StreamTrace {
     double anchored = 0;           // that time
     DeviceClock clock{};
   };
-  std::shared_ptr<Call> begin(cuda::Context context, std::size_t least_events);
-  void compare_clocks(cuda::Context context, Place& place);
+  std::shared_ptr<Call> begin(const cuda::KnownContext& context, std::size_t least_events);
+  void compare_clocks(const cuda::KnownContext& context, Place& place);
   void choose(const std::vector<algorithms::StreamStep>& steps, Call& call, Place& place) const;
   trace::Record record_of(const algorithms::StreamStep& step, const algorithms::StreamCommands& commands,
                           const DeviceArithmetic& arithmetic) const;
   void read(const Call& call, std::vector<trace::Record>& records);
 
   const Owner owner_;
-  std::map<cuda::Context, Place> places_;
+  std::map<cuda::KnownContext, Place> places_;
   std::deque<std::shared_ptr<Call>> calls_;  // in the order in which streams pass them
   std::uint32_t missed_ = 0;
 };

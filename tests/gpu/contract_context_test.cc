@@ -205,6 +205,35 @@ TEST_CASE("context: a default stream of a thread runs beside those of others, an
   driver().cuStreamSynchronize(nullptr);
 }
 
+TEST_CASE("context: what is left of one that has ended does not touch that which comes after it") {
+  const Bench bench;
+  DeviceMemory memory;
+  OwnEvent event;
+  OwnStream stream;
+  cuda::KnownContext known;
+  CHECK(!known.exists());
+  {
+    const OtherContext own;
+    known = cuda::KnownContext{own.context};
+    CHECK(known.exists());
+    CHECK(known != cuda::KnownContext{bench.context()});
+    const cuda::Current current{own.context};
+    memory = DeviceMemory{4096};
+    event = OwnEvent{own.context};
+    stream = OwnStream{own.context};
+  }
+  CHECK(!known.exists());
+  const OtherContext own;  // which may have its pointer, and the same addresses
+  const cuda::Current current{own.context};
+  const DeviceMemory other{4096};
+  CHECK(!known.exists());
+  CHECK(known != cuda::KnownContext{own.context});
+  memory = DeviceMemory{};
+  event = OwnEvent{};
+  stream = OwnStream{};
+  CHECK(cuda::facts_of(other.address()).kind == cuda::PointerFacts::Kind::device);
+}
+
 TEST_CASE("context: a kernel may be put into a stream of another context") {
   const Bench bench;
   const OtherContext own;

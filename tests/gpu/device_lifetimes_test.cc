@@ -5,13 +5,17 @@
 #include <tutti/tutti.h>
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/gate.h"
+#include "tests/gpu/graphs.h"
 #include "tests/gpu/on_device.h"
+#include "tests/gpu/other_context.h"
 #include "tests/gpu/windows.h"
 #include "tests/support/scratch.h"
 
@@ -23,12 +27,18 @@ using tutti::Communicator;
 using tutti::ErrorCode;
 using tutti::testing::code_of;
 using tutti::testing::context;
+using tutti::testing::counted;
 using tutti::testing::Current;
 using tutti::testing::Gate;
+using tutti::testing::graph_calls;
 using tutti::testing::has_gpu;
+using tutti::testing::has_kernels;
 using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
 using tutti::testing::OnDevice;
+using tutti::testing::OtherContext;
+using tutti::testing::same_bits;
+using tutti::testing::Setting;
 
 TEST_CASE("lifetimes: a message whose stream has not got to it ends with its communicator") {
   if (!has_gpu() || is_thread()) return;
@@ -73,6 +83,82 @@ TEST_CASE("lifetimes: streams may be the last to own what the calls of a job use
   }
   gate.open();
   cuda::driver().cuStreamSynchronize(stream.get());
+}
+
+/// An all_reduce in the default stream of a context, with memory of it.
+void sum_in(Communicator& comm, cuda::Context of, std::size_t count = 1000) {
+  tutti::testing::context_of_thread() = of;
+  {
+    const Current current;
+    const OnDevice<float> data{std::vector<float>(count, 2)};
+    comm.all_reduce(data.span(), tutti::sum);
+    CHECK(same_bits(data.read(), std::vector<float>(count, static_cast<float>(2 * comm.size()))));
+  }
+  tutti::testing::context_of_thread() = nullptr;
+}
+
+TEST_CASE("lifetimes: a context may end after calls in it, and another one have its pointer") {
+  if (!has_gpu()) return;
+  const bool has_ranks = !is_thread() && has_kernels();
+  for (const char* const mode : {"staged", "streams"}) {
+    if (!has_ranks && mode == std::string_view{"streams"}) continue;
+    const Setting setting{"TUTTI_GPU_MODE", mode};
+    on_ranks(3, [](Communicator& world) {
+      Communicator comm = world.split(0);
+      for (int turn = 0; turn < 3; ++turn) {
+        const std::size_t count = std::size_t{20'000} << turn;  // for which there is no pinned memory so far
+        sum_in(comm, nullptr);
+        {
+          const OtherContext other{tutti::testing::own_device()};
+          sum_in(comm, other.context, count);
+          world.barrier();
+        }
+        sum_in(comm, nullptr, count);
+        world.barrier();
+      }
+    });
+  }
+}
+
+TEST_CASE("lifetimes: a communicator says that the context has ended in which it has its memory") {
+  if (!has_gpu() || is_thread() || !has_kernels()) return;
+  const Setting setting{"TUTTI_GPU_MODE", "streams"};
+  on_ranks(2, [](Communicator& world) {
+    std::optional<Communicator> comm{world.split(0)};
+    {
+      const OtherContext other{tutti::testing::own_device()};
+      sum_in(*comm, other.context);
+      world.barrier();
+    }
+    const OtherContext another{tutti::testing::own_device()};
+    std::string text;
+    CHECK(code_of([&] { sum_in(*comm, another.context); }, text) == ErrorCode::invalid_argument);
+    INFO(text);
+    CHECK(text.find("has ended (cuCtxDestroy, cudaDeviceReset): make another communicator") != text.npos);
+    tutti::testing::context_of_thread() = nullptr;
+    world.barrier();
+    comm.reset();
+    world.barrier();
+  });
+}
+
+/// All that this process had on the GPU ends.
+TEST_CASE("lifetimes: the program may reset its GPU between communicators") {
+  if (!has_gpu() || is_thread() || !has_kernels() || counted("fake_cuda_calls") == 0) return;
+  for (const char* const mode : {"staged", "streams"}) {
+    const Setting setting{"TUTTI_GPU_MODE", mode};
+    on_ranks(3, [](Communicator& world) {
+      for (int turn = 0; turn < 2; ++turn) {
+        std::optional<Communicator> comm{world.split(0)};
+        sum_in(*comm, nullptr);
+        world.barrier();
+        comm.reset();
+        world.barrier();
+        CHECK(graph_calls().cuDevicePrimaryCtxReset(tutti::testing::own_device()) == cuda::Result::success);
+        world.barrier();
+      }
+    });
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 namespace tutti::testing {
 
 using cuda::CaptureMode;
+using cuda::Device;
 using cuda::Graph;
 using cuda::Result;
 using cuda::Stream;

@@ -16,7 +16,7 @@ OwnStream& OwnStream::operator=(OwnStream&& other) noexcept {
 }
 
 OwnStream::~OwnStream() {
-  if (stream_ != nullptr && available()) (void)driver().cuStreamDestroy.result(stream_);
+  if (stream_ != nullptr && context_.exists()) (void)driver().cuStreamDestroy.result(stream_);
 }
 
 OwnEvent::OwnEvent(Context context, Kind kind) : context_(context) {
@@ -31,7 +31,7 @@ OwnEvent& OwnEvent::operator=(OwnEvent&& other) noexcept {
 }
 
 OwnEvent::~OwnEvent() {
-  if (event_ != nullptr && available()) (void)driver().cuEventDestroy.result(event_);
+  if (event_ != nullptr && context_.exists()) (void)driver().cuEventDestroy.result(event_);
 }
 
 bool OwnEvent::done() const {

@@ -24,7 +24,7 @@ class OwnStream {
   Stream get() const { return stream_; }
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   Stream stream_ = nullptr;
 };
 
@@ -43,7 +43,7 @@ class OwnEvent {
   bool done() const;
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   Event event_ = nullptr;
 };
 

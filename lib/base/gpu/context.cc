@@ -14,6 +14,14 @@ PrimaryContext::~PrimaryContext() {
   if (context_ != nullptr && available()) (void)driver().cuDevicePrimaryCtxRelease.result(device_);
 }
 
+KnownContext::KnownContext(Context context) : context_(context) { driver().cuCtxGetId(context, &id_); }
+
+bool KnownContext::exists() const noexcept {
+  unsigned long long id = 0;
+  return context_ != nullptr && available() && driver().cuCtxGetId.result(context_, &id) == Result::success &&
+         id == id_;
+}
+
 Current::~Current() {
   Context popped = nullptr;
   (void)driver().cuCtxPopCurrent.result(&popped);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <utility>
 
@@ -22,6 +23,24 @@ class PrimaryContext {
  private:
   Device device_;
   Context context_ = nullptr;
+};
+
+/// A context that may end before this object, since the program destroys it or resets its device. Another one may then
+/// have its pointer, so the driver's number tells them apart.
+class KnownContext {
+ public:
+  KnownContext() = default;
+  explicit KnownContext(Context context);
+
+  Context get() const { return context_; }
+  /// False also in a child of fork(), and for none.
+  bool exists() const noexcept;
+  auto operator<=>(const KnownContext& other) const { return id_ <=> other.id_; }
+  bool operator==(const KnownContext& other) const { return id_ == other.id_; }
+
+ private:
+  Context context_ = nullptr;
+  unsigned long long id_ = 0;
 };
 
 /// Makes a context the calling thread's current one for as long as this object lives. Objects of one thread end in

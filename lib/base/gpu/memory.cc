@@ -8,19 +8,19 @@
 namespace tutti::cuda {
 namespace {
 
-Context current() {
+KnownContext current() {
   Context context = nullptr;
   driver().cuCtxGetCurrent(&context);
   if (context == nullptr) fail("cuCtxGetCurrent", Result::invalid_context);
-  return context;
+  return KnownContext{context};
 }
 
 /// Calls `action` in `context`, if that still exists and this is not a child of fork().
 template <class Action>
-void release_in(Context context, Action action) noexcept {
-  if (context == nullptr || !available()) return;
+void release_in(const KnownContext& context, Action action) noexcept {
+  if (!context.exists()) return;
   const Driver& call = driver();
-  if (call.cuCtxPushCurrent.result(context) != Result::success) return;
+  if (call.cuCtxPushCurrent.result(context.get()) != Result::success) return;
   {
     const KnowsOfCapture knows;
     action(call);

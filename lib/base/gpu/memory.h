@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/gpu/context.h"
 #include "lib/base/gpu/driver.h"
 #include "lib/base/known_addresses.h"
 
 // Memory that devices use. Each class owns one piece of it. A context must be current when an object is made, and its
-// destructor makes the same one current. Destructors of device and host memory wait for all that the device does (in
-// the driver), so none may run while a stream waits for a word that only this process can write.
+// destructor makes the same one current, unless that has ended, and the memory with it. Destructors of device and host
+// memory wait for all that the device does (in the driver), so none may run while a stream waits for a word that only
+// this process can write.
 
 namespace tutti::cuda {
 
@@ -64,7 +66,7 @@ class HostMemory {
   Address address() const { return address_; }
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   Address address_ = 0;
@@ -83,7 +85,7 @@ class RegisteredMemory {
   Address address() const { return address_; }
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   void* data_ = nullptr;
   Address address_ = 0;
 };
@@ -101,7 +103,7 @@ class DeviceMemory {
   std::size_t size() const { return size_; }
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   Address address_ = 0;
   std::size_t size_ = 0;
 };
@@ -126,7 +128,7 @@ class SharedMemory {
  private:
   void map(Device device);
 
-  Context context_ = nullptr;
+  KnownContext context_;
   AllocationHandle handle_ = 0;
   Address address_ = 0;
   std::size_t size_ = 0;
@@ -154,7 +156,7 @@ class OpenedMemory {
   Address address() const { return address_; }
 
  private:
-  Context context_ = nullptr;
+  KnownContext context_;
   Address address_ = 0;
 };
 

@@ -138,6 +138,14 @@ Result cuEventCreate(Event* handle, unsigned flags) {
   return Result::success;
 }
 
+void end_events(const ContextState& context) {
+  std::erase_if(events, [&](EventState* event) {
+    if (event->context != &context) return false;
+    delete event;
+    return true;
+  });
+}
+
 Result cuEventDestroy(Event handle) {
   const Lock lock{big};
   EventState* const event = event_of(handle);

@@ -19,7 +19,21 @@ thread_local std::vector<ContextState*> stack;
 
 bool is_device(Device device) { return device >= 0 && device < settings().devices; }
 
+/// As in a real driver, a new context may have the pointer of one that has ended.
+void begin(ContextState& context) {
+  context.id = next_id();
+  context.destroyed = false;
+  context.sticky = Result::success;
+  context.loaded.clear();
+  for (StreamState* stream : context.streams) stream->id = next_id();
+}
+
 ContextState* make_context(Device device) {
+  for (ContextState* const old : contexts)
+    if (old->destroyed && old->device == device) {
+      begin(*old);
+      return old;
+    }
   auto* const made = new ContextState;
   made->device = device;
   made->legacy = std::make_unique<StreamState>();
@@ -29,6 +43,7 @@ ContextState* make_context(Device device) {
   contexts.insert(made);
   // Belongs to the context, so the worker never deletes it: `destroyed` stays false.
   start_worker(made->legacy.get());
+  begin(*made);
   return made;
 }
 
@@ -36,12 +51,8 @@ ContextState* make_context(Device device) {
 void destroy(Lock& lock, ContextState& context) {
   wait_for_device(lock, context, "the end of a context");
   context.destroyed = true;
-  std::erase_if(ranges, [&](const auto& one) {
-    const Range& range = one.second;
-    const bool ends = range.context == &context && range.kind == Range::Kind::allocated;
-    if (ends) unmap_at(range.base, range.spread);
-    return ends;
-  });
+  end_memory(context);
+  end_events(context);
 }
 
 }  // namespace
@@ -178,6 +189,17 @@ Result cuDevicePrimaryCtxRelease(Device device) {
   return Result::success;
 }
 
+/// Its holders keep it, with nothing of what it had.
+Result cuDevicePrimaryCtxReset(Device device) {
+  if (!is_device(device)) return Result::invalid_device;
+  Lock lock{big};
+  const Primary& primary = primaries[device];
+  if (primary.holders == 0) return Result::success;
+  destroy(lock, *primary.context);
+  begin(*primary.context);
+  return Result::success;
+}
+
 Result cuCtxCreate(Context* context, unsigned, Device device) {
   if (!is_device(device)) return Result::invalid_device;
   const Lock lock{big};
@@ -213,6 +235,15 @@ Result cuCtxPopCurrent(Context* context) {
   if (stack.empty()) return Result::invalid_context;
   if (context != nullptr) *context = stack.back();
   stack.pop_back();
+  return Result::success;
+}
+
+Result cuCtxGetId(Context handle, unsigned long long* id) {
+  const Lock lock{big};
+  auto* const context = handle != nullptr ? static_cast<ContextState*>(handle) : stack.empty() ? nullptr : stack.back();
+  if (!contexts.contains(context)) return Result::invalid_context;
+  if (context->destroyed) return Result::context_is_destroyed;
+  *id = context->id;
   return Result::success;
 }
 

@@ -148,6 +148,7 @@ struct EventState {
 
 struct ContextState {
   Device device = 0;
+  std::uint64_t id = 0;  // another one when a later context has this pointer
   bool destroyed = false;
   Result sticky = Result::success;
   int next_stream = 0;
@@ -205,6 +206,9 @@ void log(const Command& command, const char* when);
 ContextState* current(Lock& lock, Result& error);
 /// The stream of a handle, which may be one of the default ones; null if it is none.
 StreamState* stream_of(Stream handle, ContextState* of_default);
+
+/// The events of a context that ends (commands.cc).
+void end_events(const ContextState& context);
 
 // ---- Memory (memory.cc, virtual_memory.cc, ipc.cc)
 
@@ -264,6 +268,8 @@ Address find_addresses(std::size_t size);
 std::byte* alias_of(Address address);
 bool map_at(Address address, const Range& range, std::size_t offset);
 void unmap_at(Address address, std::size_t size);
+/// What a context had of its own, when it ends.
+void end_memory(const ContextState& context);
 /// Where commands find the bytes; null if they may not use them.
 std::byte* reach(Address address, std::size_t bytes);
 /// Counts bytes that a command uses, if they are a device's.

@@ -110,6 +110,16 @@ void unmap_at(Address address, std::size_t size) {
   ::mmap(alias_of(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
+void end_memory(const ContextState& context) {
+  std::erase_if(ranges, [&](const auto& one) {
+    const Range& range = one.second;
+    if (range.context != &context) return false;
+    if (range.kind == Range::Kind::host_allocated) ::munmap(reinterpret_cast<void*>(range.base), range.size);
+    if (range.kind == Range::Kind::allocated) unmap_at(range.base, range.spread);
+    return range.kind != Range::Kind::opened;
+  });
+}
+
 Range* range_of(Address address, std::size_t bytes) {
   auto found = ranges.upper_bound(address);
   if (found == ranges.begin()) return nullptr;
