@@ -43,9 +43,11 @@ cuda::Event take_last(std::vector<cuda::Event>& events) {
 }
 
 bool has_happened(cuda::Event event, Clock::time_point end) {
-  while (cuda::driver().cuEventQuery.result(event) == cuda::Result::not_ready)
+  for (;;) {
+    const cuda::Result result = cuda::driver().cuEventQuery.result(event);
+    if (result != cuda::Result::not_ready) return result == cuda::Result::success;
     if (Clock::now() >= end) return false;
-  return true;
+  }
 }
 
 }  // namespace
@@ -65,6 +67,7 @@ void StreamTrace::enter(const cuda::KnownContext& context, bool is_idle) {
   if (places_.contains(context)) return;
   Place& place = places_[context];
   const cuda::Current current{context.get()};
+  const cuda::KnowsOfCapture knows;
   for (std::size_t i = 0; i < most_events; ++i) {
     place.events.emplace_back(context.get(), cuda::OwnEvent::Kind::timed);
     place.unused.push_back(place.events.back().get());
@@ -183,6 +186,7 @@ void StreamTrace::collect() {
 void StreamTrace::read(const Call& call, std::vector<trace::Record>& records) {
   if (!call.context_.exists()) return;
   Place& place = places_.at(call.context_);
+  const cuda::KnowsOfCapture knows;
   const cuda::Current current{call.context_.get()};
   const cuda::Event first = call.marks_.front().event;
   std::vector<double> times;

@@ -213,6 +213,23 @@ TEST_CASE("graphs: the library's own memory and kernels spoil no capture of the 
   }
 }
 
+TEST_CASE("graphs: what a trace asks of the driver spoils no capture of the program's") {
+  if (!may_have_windows()) return;
+  const tutti::testing::Folder folder;
+  const Setting trace{"TUTTI_TRACE_FILE", folder.name + "/trace"};
+  const Current current;
+  const cuda::OwnStream bystander{context()}, stream{context()};
+  const OnDevice<float> data{data_of(0, 10)};
+  // Each rank is a job by itself.
+  Communicator comm = tutti::connect({.rank = 0, .size = 1, .rendezvous = "file://" + folder.name + "/meeting"});
+  const CapturedGraph empty = captured(bystander, [&] {
+    for (int turn = 0; turn < 3; ++turn)
+      comm.async().all_reduce(data.span(), tutti::sum, {.stream = stream.get()}).wait();
+  });
+  empty.launch(bystander.get());
+  synchronize(bystander);
+}
+
 TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {

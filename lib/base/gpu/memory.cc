@@ -166,6 +166,7 @@ SharedMemory SharedMemory::import(Device device, const Descriptor& exported, std
   made.context_ = current();
   made.size_ = size;
   void* const descriptor = reinterpret_cast<void*>(static_cast<std::intptr_t>(exported.get()));
+  const KnowsOfCapture knows;
   driver().cuMemImportFromShareableHandle(&made.handle_, descriptor, HandleType::posix_file_descriptor);
   made.map(device);
   return made;

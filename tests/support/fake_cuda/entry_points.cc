@@ -34,10 +34,11 @@ bool works_before_init(const char* name) {
 /// While streams are captured, in a thread that has not said that it knows.
 constexpr bool is_unsafe_in_capture(std::string_view name) {
   for (const std::string_view one :
-       {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuMemHostUnregister",
-        "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle", "cuCtxSynchronize",
-        "cuStreamQuery", "cuStreamSynchronize", "cuEventQuery", "cuEventSynchronize", "cuLibraryLoadData",
-        "cuKernelGetFunction"})
+       {"cuMemAlloc",         "cuMemFree",           "cuMemHostAlloc",      "cuMemFreeHost",
+        "cuMemHostRegister",  "cuMemHostUnregister", "cuMemCreate",         "cuMemImportFromShareableHandle",
+        "cuMemMap",           "cuMemUnmap",          "cuIpcOpenMemHandle",  "cuIpcCloseMemHandle",
+        "cuCtxSynchronize",   "cuStreamQuery",       "cuStreamSynchronize", "cuEventQuery",
+        "cuEventSynchronize", "cuEventElapsedTime",  "cuLibraryLoadData",   "cuKernelGetFunction"})
     if (one == name) return true;
   return false;
 }
