@@ -1,12 +1,12 @@
 #include "lib/api/device_sharing.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +15,7 @@
 #include "lib/collective/call.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
+#include "lib/security/secret.h"
 #include "transport/transport.h"
 
 namespace tutti::detail {
@@ -26,15 +27,25 @@ constexpr auto longest_fetch = 10s;
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
+/// A number that no other process has: those in other containers may have the same pid.
+std::uint64_t number_of_process() {
+  static const std::uint64_t number = [] {
+    std::uint64_t drawn = 0;
+    if (!fill_with_random(std::as_writable_bytes(std::span{&drawn, 1})))
+      throw Error{ErrorCode::system, "cannot get random bytes"};
+    return drawn;
+  }();
+  return number;
+}
+
 /// An allocation of another process, as far as it can be told from others: a handle may come again for memory at the
 /// same address.
 struct Key {
-  int rank;  // of the job
-  std::uint32_t process;
+  std::uint64_t process;
   std::uint64_t buffer;
   cuda::KnownContext context;
   bool operator<(const Key& other) const {
-    return std::tie(rank, process, buffer, context) < std::tie(other.rank, other.process, other.buffer, other.context);
+    return std::tie(process, buffer, context) < std::tie(other.process, other.buffer, other.context);
   }
 };
 
@@ -109,10 +120,8 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(co
 
 DeviceSharing::Offer DeviceSharing::offer_of(const Piece& own) {
   const cuda::PointerFacts facts = cuda::facts_of(own.address);
-  Offer offer{.process = static_cast<std::uint32_t>(::getpid()),
-              .offset = own.address - facts.base,
-              .size = facts.size,
-              .buffer = facts.buffer};
+  Offer offer{
+      .process = number_of_process(), .offset = own.address - facts.base, .size = facts.size, .buffer = facts.buffer};
   if (facts.legacy_ipc) {
     offer.handle = cuda::legacy_handle(own.address);
     offer.way = Way::handle;
@@ -188,7 +197,7 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
 }
 
 DeviceWindow::Part DeviceSharing::import(int peer, const Offer& offer) {
-  const Key key{group_.global_rank(peer), offer.process, offer.buffer, cuda::KnownContext{gpu_.context}};
+  const Key key{offer.process, offer.buffer, cuda::KnownContext{gpu_.context}};
   const auto imported = imports().get(key, [&] {
     if (offer.way == Way::handle) return import_of(cuda::OpenedMemory{offer.handle});
     return import_of(cuda::SharedMemory::import(gpu_.device, arrived_.at(peer), offer.size));

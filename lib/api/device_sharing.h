@@ -61,7 +61,7 @@ class DeviceSharing {
   /// What a rank tells the others.
   struct Offer {
     Way way = Way::none;
-    std::uint32_t process = 0;
+    std::uint64_t process = 0;
     std::uint64_t offset = 0;  // in the allocation
     std::uint64_t size = 0;    // of the allocation
     std::uint64_t buffer = 0;  // the driver's number of it
