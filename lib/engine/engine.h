@@ -39,7 +39,7 @@ class Engine final {
   transport::Reactor& reactor() { return reactor_; }
   /// During set-up only.
   void add(std::unique_ptr<transport::Transport> transport);
-  void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
+  void set_recorder(std::shared_ptr<trace::Recorder> recorder) { recorder_ = std::move(recorder); }
   void set_patience(Patience first, Patience usual) { patience_ = first, usual_patience_ = usual; }
 
   /// Throws Error{invalid_argument} in a child of fork(), where nothing that waits or sends may be called, and no
@@ -176,8 +176,8 @@ class Engine final {
   Fifo<ReadyStep> ready_;
   Fifo<ReadyStep> going_on_;  // ready in the next pass
   Fifo<Failable*> failing_;
-  trace::Recorder* recorder_ = nullptr;  // null: no trace is recorded
-  std::int64_t looked_ = 0;              // for a trace: when the links were last looked at
+  std::shared_ptr<trace::Recorder> recorder_;  // null: no trace is recorded
+  std::int64_t looked_ = 0;                    // for a trace: when the links were last looked at
   bool finished_any_ = false;
   int passes_since_look_ = 0;
   unsigned disowned_ = 0;  // how often, while other threads waited

@@ -76,7 +76,7 @@ struct Context {
   transport::CopyPolicy copy_policy;          ///< in shared memory
   std::shared_ptr<Store> store;               ///< that of rank 0 owns the server, from which others may still read
   std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is recorded
-  std::unique_ptr<trace::Recorder> recorder;  ///< null: no trace is recorded; outlives the engine
+  std::shared_ptr<trace::Recorder> recorder;  ///< null: no trace is recorded; the engine owns it, too
   std::unique_ptr<Injector> injector;         ///< null: no faults are injected
   std::atomic<int> groups_made{0};            ///< the world is the first
   std::shared_ptr<Engine> engine;

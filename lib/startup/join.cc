@@ -340,7 +340,7 @@ void join_ranks(Context& context, const JoinOptions& options) {
   context.size = options.size;
   context.store = options.store;
   context.engine = std::make_shared<Engine>(own_core);
-  context.engine->set_recorder(context.recorder.get());
+  context.engine->set_recorder(context.recorder);
   context.inline_messages = options.inline_messages;
   if (options.size == 1 && !options.store) {
     fill_peers(context, {{.host = host_name(), .process = fmt::format("pid {}", getpid())}});
