@@ -73,7 +73,8 @@ class Work:
                 raise TimeoutError(
                     f"the operation is not done after {timeout} s; it goes on, and can be waited for again"
                 )
-        self._keep = None
+        if not result or _is_done(self._handle):  # else the wait was interrupted, and the operation still uses them
+            self._keep = None
         if self._finish:
             self._finish()
         if result:
@@ -153,6 +154,12 @@ class Abandoned(List[Any]):
             lib.tutti_persistent_free(handle)
 
 
+def _is_running(handle: Any) -> bool:
+    """Of a prepared call: a wait that was interrupted ends before it."""
+    done = ffi.new("int32_t*")
+    return not lib.tutti_persistent_wait_for(handle, 0, done) and not done[0]
+
+
 def _free(handle: Any, _: Any) -> None:
     """The arrays were alive until here."""
     lib.tutti_persistent_free(handle)
@@ -179,7 +186,8 @@ class Prepared:
 
     def run(self) -> Any:
         """start() and wait(). Returns `out`."""
-        self._call(lib.tutti_persistent_run)
+        waits = not self._started  # else it is refused, and the call that was started goes on
+        self._call(lib.tutti_persistent_run, waits=waits)
         return self._ended()
 
     def start(self) -> None:
@@ -189,14 +197,12 @@ class Prepared:
     def wait(self, timeout: Seconds = None) -> Any:
         """Like Work.wait()."""
         if timeout is None:
-            self._started = False  # also if it has failed
-            self._call(lib.tutti_persistent_wait)
+            self._call(lib.tutti_persistent_wait, waits=True)
             return self._ended()
         done = ffi.new("int32_t*")
-        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout), done)
+        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout), done, waits=True)
         if not done[0]:
             raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
-        self._started = False
         return self._ended()
 
     def close(self) -> None:
@@ -206,12 +212,15 @@ class Prepared:
         if handle:
             lib.tutti_persistent_free(handle)
 
-    def _call(self, function: Any, *arguments: Any) -> None:
+    def _call(self, function: Any, *arguments: Any, waits: bool = False) -> None:
         if callbacks:
             refuse_in_callback()
         self._users.append(None)
         try:
-            result = function(self._handle, *arguments)
+            handle = self._handle
+            result = function(handle, *arguments)
+            if result and waits:
+                self._started = _is_running(handle)
         finally:
             self._users.pop()
         if result:
@@ -222,6 +231,7 @@ class Prepared:
             fail()
 
     def _ended(self) -> Any:
+        self._started = False
         if self._finish:
             self._finish()
         return self.out

@@ -1,11 +1,70 @@
 """Ctrl-C and other signals while a call waits."""
 
+import contextlib
+import gc
 import os
 import signal
 import sys
 import tempfile
+import threading
+import weakref
 
-from support import HERE, LIMIT, Case, Finished, ranks, run, start
+import numpy
+import pytutti
+from support import HERE, LIMIT, Alarm, Case, Finished, ranks, run, start
+
+
+class Interrupted(Exception):
+    """What the handler of a signal raises."""
+
+
+def interrupt(*_):
+    raise Interrupted
+
+
+class Lingering:
+    """An op of Python's that another thread runs until it may end, while this one, which is rank 0 of 2, waits."""
+
+    def __init__(self, test):
+        self.runs, self.may_end = threading.Event(), threading.Event()
+        self._started = threading.Event()
+        test.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, interrupt))
+        id = pytutti.UniqueId()
+        other = threading.Thread(target=self._rank_1, args=(id,))
+        other.start()
+        self.comm = pytutti.connect(0, 2, id=id, timeout=LIMIT)
+        test.addCleanup(other.join, LIMIT)
+        test.addCleanup(self.comm.close)
+        test.addCleanup(self.may_end.set)
+
+    def _rank_1(self, id):
+        with pytutti.connect(1, 2, id=id, timeout=LIMIT) as comm, contextlib.suppress(pytutti.Aborted):
+            self._started.wait(LIMIT)
+            comm.all_reduce(numpy.ones(1000), op=pytutti.Op(lambda a, b: a + b, "f8"), algorithm="tree")
+
+    def call(self, how):
+        """The all_reduce, and a reference to its array, which nobody else has."""
+
+        def op(a, b):
+            self.runs.set()
+            self.may_end.wait(LIMIT)
+            return a + b
+
+        x = numpy.ones(1000)
+        return how.all_reduce(x, out=x, op=pytutti.Op(op, "f8"), algorithm="tree"), weakref.ref(x)
+
+    def interrupt(self, wait):
+        """A signal comes while the op runs and this thread is in pytutti."""
+        self._started.set()
+        self.runs.wait(LIMIT)
+        threading.Thread(target=self._signal, args=(threading.get_ident(),)).start()
+        wait()
+
+    def _signal(self, thread):
+        package = os.path.dirname(pytutti.__file__)
+        while not sys._current_frames()[thread].f_code.co_filename.startswith(package):
+            self.may_end.wait(0.001)
+        signal.pthread_kill(thread, signal.SIGUSR1)
 
 
 class Signals(Case):
@@ -53,3 +112,32 @@ class Signals(Case):
     def test_a_handler_that_raises_nothing_runs_and_the_call_goes_on(self):
         done = ranks(2, "waiting.py", "handler")
         self.assertEqual(done.lines, ["[0] handled [1]", "[1] rank 1 got its message"], done)
+
+    def test_arrays_live_while_an_operation_goes_on_whose_wait_was_interrupted(self):
+        with Alarm(LIMIT):
+            lingering = Lingering(self)
+            work, array = lingering.call(lingering.comm.start)
+            self.assertRaises(Interrupted, lingering.interrupt, work.wait)
+            self.assertFalse(work.done())
+            work.out = None
+            gc.collect()
+            self.assertIsNotNone(array())
+            lingering.may_end.set()
+            with contextlib.suppress(pytutti.Aborted):  # where the signal came before the wait, nothing was aborted
+                work.wait()
+            gc.collect()
+            self.assertIsNone(array())
+
+    def test_arrays_of_a_prepared_call_live_likewise_though_it_was_dropped(self):
+        with Alarm(LIMIT):
+            lingering = Lingering(self)
+            call, array = lingering.call(lingering.comm.prepare)
+            call.start()
+            self.assertRaises(Interrupted, lingering.interrupt, call.wait)
+            del call
+            gc.collect()
+            self.assertIsNotNone(array())
+            lingering.may_end.set()
+            lingering.comm.close()
+            gc.collect()
+            self.assertIsNone(array())
