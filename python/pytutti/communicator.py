@@ -121,18 +121,25 @@ class Communicator(VariableCollectives[Any], Messages):
             return
         if self._users:
             lib.tutti_comm_abort(handle, b"it was closed while another thread was in a call")
-        if self._is_in_call():
-            return  # a signal handler called close() in a call, which fails now; the handle is freed with this object
+        # First, so that no thread can begin a prepared call once none is seen in one.
+        prepared = [(call, call._take()) for call in list(self._prepared)]
+        if self._is_in_call() or not self._is_left():
+            # A signal handler called close() in a call, which fails now; or a call does not end, since an op of the
+            # program's hangs. The handles are freed with their objects.
+            for call, taken in prepared:
+                call._handle = taken
+            return
+        do_postponed()  # prepared calls that the collector found in an op are freed before their communicator
+        self._abandoned.extend((taken, call._keep) for call, taken in prepared if taken)
+        self._owned = NULL
+        _free(handle, self._abandoned)
+
+    def _is_left(self) -> bool:
+        """Whether no thread is in a call, after some time."""
         patience = time.monotonic() + 10
         while self._users and time.monotonic() < patience:
             time.sleep(0.001)
-        if self._users:
-            return  # a call that does not end: an op of the program's hangs
-        do_postponed()  # prepared calls that the collector found in an op are freed before their communicator
-        for call in list(self._prepared):
-            call.close()
-        self._owned = NULL
-        _free(handle, self._abandoned)
+        return not self._users
 
     def __del__(self) -> None:
         # The collector ends the objects of a cycle in any order, and others may use this one afterwards.

@@ -143,8 +143,8 @@ def _tell(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> No
 
 
 class Abandoned(List[Any]):
-    """Prepared calls of a communicator that were dropped while they ran. They and their arrays live as long as it does,
-    which ends them."""
+    """Prepared calls of a communicator that were closed or dropped while they ran. They and their arrays live as long as
+    it does, which ends them."""
 
     ended = False
 
@@ -208,9 +208,18 @@ class Prepared:
     def close(self) -> None:
         """It cannot be started any more. The end of its communicator does that, too."""
         refuse_in_callback()
-        handle, self._handle = self._handle, ffi.NULL
-        if handle:
+        handle = self._take()
+        if not handle:
+            return
+        if self._started and not self._abandoned.ended and _is_running(handle):
+            self._abandoned.append((handle, self._keep))
+        else:
             lib.tutti_persistent_free(handle)
+
+    def _take(self) -> Any:
+        """The handle, for one who ends it: a call that begins from now on is refused."""
+        handle, self._handle = self._handle, ffi.NULL
+        return handle
 
     def _call(self, function: Any, *arguments: Any, waits: bool = False) -> None:
         if callbacks:

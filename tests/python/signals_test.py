@@ -128,16 +128,18 @@ class Signals(Case):
             gc.collect()
             self.assertIsNone(array())
 
-    def test_arrays_of_a_prepared_call_live_likewise_though_it_was_dropped(self):
-        with Alarm(LIMIT):
-            lingering = Lingering(self)
-            call, array = lingering.call(lingering.comm.prepare)
-            call.start()
-            self.assertRaises(Interrupted, lingering.interrupt, call.wait)
-            del call
-            gc.collect()
-            self.assertIsNotNone(array())
-            lingering.may_end.set()
-            lingering.comm.close()
-            gc.collect()
-            self.assertIsNone(array())
+    def test_arrays_of_a_prepared_call_live_likewise_though_it_was_closed_or_dropped(self):
+        for end in (pytutti.Prepared.close, lambda call: None):
+            with self.subTest(end=end), Alarm(LIMIT):
+                lingering = Lingering(self)
+                call, array = lingering.call(lingering.comm.prepare)
+                call.start()
+                self.assertRaises(Interrupted, lingering.interrupt, call.wait)
+                end(call)
+                del call
+                gc.collect()
+                self.assertIsNotNone(array())
+                lingering.may_end.set()
+                lingering.comm.close()
+                gc.collect()
+                self.assertIsNone(array())

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import unittest.mock
 
 import numpy
 import pytutti
@@ -100,3 +101,37 @@ class Threads(Case):
             self.assertIsInstance(raised[0], pytutti.Aborted)
 
         self.assert_fails(pytutti.Aborted, "closed while another thread", threads, 2, body)
+
+    def test_a_prepared_call_cannot_begin_once_close_has_seen_that_none_is_under_way(self):
+        """It would use what close() frees."""
+        raised = []
+
+        def run(call):
+            try:
+                call.run()
+            except pytutti.InvalidArgument as error:
+                raised.append(str(error))
+
+        def in_another_thread():
+            other = threading.Thread(target=run, args=(call,))
+            other.start()
+            other.join(30)
+
+        with pytutti.connect(0, 1) as comm:
+            call = comm.prepare.all_reduce(numpy.ones(1))
+            with unittest.mock.patch("pytutti.communicator.do_postponed", in_another_thread):
+                comm.close()
+        self.assertEqual(len(raised), 1)
+        self.assertIn("was closed", raised[0])
+
+    def test_a_prepared_call_outlives_a_close_that_gives_up(self):
+        """Who hangs in a call still uses it."""
+        with pytutti.connect(0, 1) as comm:
+            call = comm.prepare.all_reduce(numpy.ones(1))
+            comm._users.append(None)
+            with unittest.mock.patch("pytutti.communicator.time") as time_there:
+                time_there.monotonic.side_effect = (0, 0, 11)
+                comm.close()
+            self.assertTrue(call._handle)
+            comm._users.clear()
+            self.assertRaises(pytutti.Aborted, call.run)
