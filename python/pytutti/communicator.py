@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import threading
 import time
 import weakref
 from types import FrameType, TracebackType
@@ -329,7 +330,8 @@ def _close_all() -> None:
 
 
 def _forget_other_threads() -> None:
-    """After fork() none of them is here to end its call."""
+    """After fork() none of them is here to end its call, or the op that it ran. Another may get its identity."""
+    callbacks.intersection_update({threading.get_ident()})
     for comm in list(_open):
         comm._users.clear()
 

@@ -28,6 +28,11 @@ def child_of_a_rank(comm, id, results):
         results.put(own.all_reduce(numpy.ones(1)).tolist())
 
 
+def child_of_a_process_with_ops(results):
+    """fork() was called while another thread ran an op: here no thread does."""
+    results.put(sorted(pytutti._library.callbacks))
+
+
 class Shelf:
     """A store of the program's own, for threads."""
 
@@ -84,6 +89,31 @@ class Processes(Case):
             child.join(LIMIT)
             self.assertEqual(child.exitcode, 0)
             self.assertEqual(comm.all_reduce(numpy.ones(1)).tolist(), [1.0])
+
+    def test_a_child_of_fork_runs_no_op_of_another_thread(self):
+        """A thread of the child could have the same identity, and would be refused every call."""
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+        runs, may_end = threading.Event(), threading.Event()
+
+        def op(a, b):
+            runs.set()
+            may_end.wait(LIMIT)
+            return a + b
+
+        ranks = threading.Thread(target=pytutti.run_threads, args=(
+            2, lambda comm: comm.all_reduce(numpy.ones(1), op=pytutti.Op(op, "f8"), timeout=LIMIT)))
+        ranks.start()
+        try:
+            runs.wait(LIMIT)
+            child = context.Process(target=child_of_a_process_with_ops, args=(results,))
+            child.start()
+            self.assertEqual(results.get(timeout=LIMIT), [])
+            child.join(LIMIT)
+            self.assertEqual(child.exitcode, 0)
+        finally:
+            may_end.set()
+            ranks.join(LIMIT)
 
     def test_what_all_gather_returns_is_counted(self):
         """Too many parts would be written behind the memory that is there for them."""
