@@ -81,12 +81,15 @@ def _view(x: Any, name: str, writes: bool) -> View:
         dtype = numpy.dtype(memory.format)
     except (TypeError, ValueError, SyntaxError):
         dtype = None
+    if dtype is not None and dtype.itemsize != memory.itemsize:
+        dtype = None  # letters may differ: "<l" has 8 bytes in NumPy, and 4 in the module struct
     number = None if dtype is None else types.type_of(dtype)
     if number is None:
         _refuse(
             x,
             name,
-            f"of format {memory.format!r}, and tutti has {', '.join(types.NAMES)} in the byte order of this " "machine",
+            f"of format {memory.format!r} with {memory.itemsize} bytes per element, and tutti has "
+            f"{', '.join(types.NAMES)} in the byte order of this machine",
         )
     # By an array, since the collector of Python crashes where cffi itself holds a memoryview.
     flat = numpy.frombuffer(memory, numpy.uint8) if memory.nbytes else numpy.empty(0, numpy.uint8)

@@ -41,6 +41,35 @@ class OnDevice(Tensor):
         return (2, 0)
 
 
+class Buffer(ctypes.Structure):
+    """Py_buffer of C."""
+
+    _fields_ = [
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("suboffsets", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("internal", ctypes.c_void_p),
+    ]
+
+
+def memory_of(data, format, itemsize):
+    """What an exporter gives that says so."""
+    count = len(data) // itemsize
+    shape, strides = (ctypes.c_ssize_t * 1)(count), (ctypes.c_ssize_t * 1)(itemsize)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(data))
+    view = Buffer(address, None, len(data), itemsize, 0, 1, format, shape, strides)
+    make = ctypes.pythonapi.PyMemoryView_FromBuffer
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.POINTER(Buffer)]
+    return make(view)
+
+
 class Arrays(Case):
     def test_all_types_of_numpy(self):
         def body(comm):
@@ -86,6 +115,16 @@ class Arrays(Case):
                 comm.all_reduce(memory, out=memory, op="bor")
 
         threads(2, body)
+
+    def test_a_format_whose_letter_means_another_size_to_numpy_is_refused(self):
+        """With NumPy's size, a call would go on behind the end of the memory."""
+        data = bytearray(numpy.array([1, 2]).tobytes())
+        with pytutti.connect(0, 1) as comm:
+            self.assert_same(comm.all_reduce(memory_of(data, b"<l", 8)), numpy.array([1, 2]))
+            for format, itemsize in ((b"<l", 4), (b"=L", 4), (b"<l", 2)):
+                memory = memory_of(data, format, itemsize)
+                words = f"format '{format.decode()}' with {itemsize} bytes per element"
+                self.assert_fails(pytutti.InvalidArgument, words, comm.all_reduce, memory, out=memory)
 
     def test_tensors_by_dlpack(self):
         def body(comm):
