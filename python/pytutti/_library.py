@@ -24,7 +24,7 @@ def call_options(timeout: Seconds) -> Any:
 
 # ---- Signals. A thread that sleeps in a call comes back to Python ten times a second, where handlers run.
 
-_thread = threading.local()  # .raised: by a handler, in a call of this thread
+_thread = threading.local()  # .raised: by a handler, in a call of this thread; .end: see end_calls_at()
 
 
 def _keep(kind: Type[BaseException], raised: BaseException, trace: Optional[TracebackType]) -> None:
@@ -33,7 +33,13 @@ def _keep(kind: Type[BaseException], raised: BaseException, trace: Optional[Trac
 
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
 def pytutti_question(_: Any) -> int:
-    return 0
+    end: Optional[threading.Event] = getattr(_thread, "end", None)
+    return end is not None and end.is_set()
+
+
+def end_calls_at(end: threading.Event) -> None:
+    """Calls of this thread fail once it is set, also a connect(). Handlers of signals run in the main thread only."""
+    _thread.end = end
 
 
 def _torch() -> Any:

@@ -1,27 +1,39 @@
 """Ranks as threads of one process: for notebooks and tests."""
 
+import contextlib
 import threading
 from typing import Any, Callable, List, Optional
 
+from ._library import end_calls_at
 from .communicator import Communicator, connect
-from .errors import Aborted, InvalidArgument
+from .errors import Aborted, Error, InvalidArgument
 from .meeting import UniqueId
 
 
 class _Rank(threading.Thread):
     def __init__(
-        self, rank: int, size: int, id: UniqueId, function: Callable[..., Any], arguments: Any, options: Any
+        self,
+        rank: int,
+        size: int,
+        id: UniqueId,
+        end: threading.Event,
+        function: Callable[..., Any],
+        arguments: Any,
+        options: Any,
     ) -> None:
         super().__init__(name=f"rank {rank}", daemon=True)
         self.comm: Optional[Communicator] = None
         self.result: Any = None
         self.raised: Optional[BaseException] = None
-        self._body = (rank, size, id, function, arguments, options)
+        self._body = (rank, size, id, end, function, arguments, options)
 
     def run(self) -> None:
-        rank, size, id, function, arguments, options = self._body
+        rank, size, id, end, function, arguments, options = self._body
+        end_calls_at(end)
         try:
             with connect(rank, size, id=id, **options) as self.comm:
+                if end.is_set():  # before the caller saw this communicator, which it would have aborted
+                    return
                 self.result = function(self.comm, *arguments)
         except BaseException as raised:  # the caller raises it
             self.raised = raised
@@ -37,17 +49,19 @@ def run_threads(size: int, function: Callable[..., Any], *arguments: Any, **opti
         raise InvalidArgument(f"run_threads({size!r}, {function!r}): give the number of ranks, then a function")
     if size < 1:
         raise InvalidArgument(f"there cannot be {size} ranks")
-    id = UniqueId()
-    ranks = [_Rank(rank, size, id, function, arguments, options) for rank in range(size)]
-    for rank in ranks:
-        rank.start()
+    id, end = UniqueId(), threading.Event()
+    ranks = [_Rank(rank, size, id, end, function, arguments, options) for rank in range(size)]
     try:
+        for rank in ranks:
+            rank.start()
         for rank in ranks:
             rank.join()
     except BaseException as interruption:
+        end.set()
         for rank in ranks:
-            if rank.comm is not None and rank.comm._handle:
-                rank.comm.abort(type(interruption).__name__)
+            if rank.comm is not None:
+                with contextlib.suppress(Error):  # it is closed
+                    rank.comm.abort(type(interruption).__name__)
         raise
     raised = [rank.raised for rank in ranks if rank.raised is not None]
     for first in [one for one in raised if not isinstance(one, Aborted)] or raised:

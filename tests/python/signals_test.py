@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
+import unittest.mock
 import weakref
 
 import numpy
@@ -143,3 +144,45 @@ class Signals(Case):
                 lingering.comm.close()
                 gc.collect()
                 self.assertIsNone(array())
+
+    def test_ctrl_c_ends_ranks_of_run_threads_that_have_not_met(self):
+        comes, called = threading.Event(), []
+
+        def connect(rank, *arguments, **options):
+            if rank == 1:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+                comes.wait(LIMIT)
+            return pytutti.connect(rank, *arguments, **options)
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, interrupt))
+        with Alarm(LIMIT), unittest.mock.patch("pytutti.threads.connect", connect):
+            self.assertRaises(Interrupted, pytutti.run_threads, 2, called.append, setup_timeout=LIMIT)
+            ranks = {thread.name: thread for thread in threading.enumerate() if thread.name.startswith("rank ")}
+            ranks["rank 0"].join(LIMIT / 3)
+            self.assertFalse(ranks["rank 0"].is_alive())
+            self.assertIsInstance(ranks["rank 0"].raised, pytutti.Aborted)
+            comes.set()
+            ranks["rank 1"].join(LIMIT / 3)
+            self.assertFalse(ranks["rank 1"].is_alive())
+        self.assertEqual(called, [])
+
+    def test_ranks_of_run_threads_that_meet_after_ctrl_c_do_not_begin(self):
+        met, called = threading.Barrier(3), []
+
+        def connect(rank, *arguments, **options):
+            comm = pytutti.connect(rank, *arguments, **options)
+            if rank == 1:
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            met.wait(LIMIT)
+            return comm
+
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, interrupt))
+        with Alarm(LIMIT), unittest.mock.patch("pytutti.threads.connect", connect):
+            self.assertRaises(Interrupted, pytutti.run_threads, 2, called.append, setup_timeout=LIMIT)
+            ranks = [thread for thread in threading.enumerate() if thread.name.startswith("rank ")]
+            self.assertEqual(len(ranks), 2)
+            met.wait(LIMIT)
+            for rank in ranks:
+                rank.join(LIMIT / 3)
+                self.assertFalse(rank.is_alive())
+        self.assertEqual(called, [])
