@@ -135,7 +135,7 @@ def connected(
     options = ffi.new("tutti_connect_options*", {"size": ffi.sizeof("tutti_connect_options")})
     alive = []
     if rank is not None:
-        options.rank, options.ranks = integer("rank", rank), integer("size", size)
+        options.rank, options.ranks = integer("rank", rank), integer("size", size, 1)  # 0 would ask the launcher
     for name, text in {"rendezvous": rendezvous, **texts}.items():
         if text is not None:
             alive.append(ffi.new("char[]", os.fsencode(text)))

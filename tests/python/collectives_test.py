@@ -301,6 +301,7 @@ class Collectives(Case):
         self.assert_fails(pytutti.InvalidArgument, "id is a bytes", pytutti.connect, 0, 1, id=b"abc")
         self.assert_fails(pytutti.InvalidArgument, "rank is '0'", pytutti.connect, "0", 1)
         self.assert_fails(pytutti.InvalidArgument, "give an integer from", pytutti.connect, 0, 1 << 40)
+        self.assert_fails(pytutti.InvalidArgument, "size is 0: give an integer from 1", pytutti.connect, 0, 0)
         self.assert_fails(pytutti.InvalidArgument, "number of ranks, then", pytutti.run_threads, print, 2)
 
     def test_algorithms_and_timeouts(self):

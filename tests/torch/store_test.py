@@ -311,6 +311,7 @@ class Stores(harness.Case):
         for words, call in (("without zero bytes", lambda: store.set("a\0b", "")),
                             ("2 keys has 1 values", lambda: store.multi_set(["a", "b"], ["1"])),
                             ("rank and size belong together", lambda: pytutti.torch.Store(1)),
+                            ("there cannot be 0 ranks", lambda: pytutti.torch.Store(0, 0)),
                             ("rank 2 is not one of 2", lambda: pytutti.torch.Store(2, 2)),
                             ("not a rendezvous URL|rendezvous", lambda: ours("http://x", None, 0, 2))):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):

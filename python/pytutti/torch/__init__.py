@@ -58,6 +58,8 @@ def Store(  # noqa: N802, it stands for a class that is built when it is first u
     """
     if (rank is None) != (size is None):
         raise ValueError("Store: rank and size belong together: give both, or none for those of the launcher")
+    if size is not None and size < 1:
+        raise ValueError(f"Store: there cannot be {size} ranks: give their number, or none for that of the launcher")
     made: TorchStore = _extension().Store(
         rank or 0, size or 0, rendezvous or "", job or "", os.fspath(secret_file or ""), tls, timeout
     )
