@@ -121,16 +121,13 @@ def _view_of_array(x: Any, name: str, writes: bool) -> View:
 
 
 def _view_of_tensor(x: Any, name: str, writes: bool) -> View:
-    device = x.__dlpack_device__()[0]
-    if device not in _ON_CPU:
-        _refuse(x, name, "in the memory of a device, and tutti reads the CPU's: give a copy there (x.cpu() of PyTorch)")
     try:
-        try:
-            capsule = x.__dlpack__(max_version=(1, 0))
-        except TypeError:  # an older one, which does not know versions
-            capsule = x.__dlpack__()
-    except (BufferError, RuntimeError) as error:
+        on_cpu = x.__dlpack_device__()[0] in _ON_CPU
+        capsule = _capsule_of(x) if on_cpu else None
+    except (BufferError, RuntimeError, ValueError) as error:
         _refuse(x, name, f"that cannot be read: {error}")
+    if not on_cpu:
+        _refuse(x, name, "in the memory of a device, and tutti reads the CPU's: give a copy there (x.cpu() of PyTorch)")
     tensor = ffi.new("pytutti_tensor*")
     if lib.pytutti_read_capsule(id(capsule), tensor):
         _refuse(x, name, "whose __dlpack__ gives something other than a tensor of version 1")
@@ -147,6 +144,13 @@ def _view_of_tensor(x: Any, name: str, writes: bool) -> View:
     if writes and tensor.read_only:
         _refuse(x, name, "which is read-only: give a copy")
     return View(tensor.data, tensor.count, number, capsule)
+
+
+def _capsule_of(x: Any) -> Any:
+    try:
+        return x.__dlpack__(max_version=(1, 0))
+    except TypeError:  # an older one, which does not know versions
+        return x.__dlpack__()
 
 
 # ---- Results

@@ -41,6 +41,22 @@ class OnDevice(Tensor):
         return (2, 0)
 
 
+class Unreadable(Tensor):
+    """One that says why, by an error of its library's choice."""
+
+    def __init__(self, error, on_device=False):
+        super().__init__(numpy.zeros(2))
+        self.error, self.on_device = error, on_device
+
+    def __dlpack_device__(self):
+        if self.on_device:
+            raise self.error
+        return super().__dlpack_device__()
+
+    def __dlpack__(self, **options):
+        raise self.error
+
+
 class Buffer(ctypes.Structure):
     """Py_buffer of C."""
 
@@ -159,6 +175,8 @@ class Arrays(Case):
                 self.assertEqual((type(made), made.dtype, tuple(made.shape)), (torch.Tensor, dtype, (8,)))
             self.assert_fails(pytutti.InvalidArgument, "x.contiguous()", comm.all_reduce, torch.ones(4, 4)[:, 1])
             self.assert_fails(pytutti.InvalidArgument, "detach()", comm.all_reduce, torch.ones(4, requires_grad=True))
+            meta = torch.ones(4, device="meta")
+            self.assert_fails(pytutti.InvalidArgument, "cannot be read: Unknown device", comm.all_reduce, meta)
 
         threads(2, body)
 
@@ -189,6 +207,10 @@ class Arrays(Case):
             self.assert_fails(wrong, "numpy.asarray()", comm.all_reduce, [1, 2])
             self.assert_fails(wrong, "numpy.asarray()", comm.all_reduce, 3.0)
             self.assert_fails(wrong, "x.cpu()", comm.all_reduce, OnDevice(numpy.zeros(2)))
+            for error in (BufferError("lazy"), RuntimeError("lazy"), ValueError("lazy")):
+                for on_device in (False, True):
+                    tensor = Unreadable(error, on_device)
+                    self.assert_fails(wrong, "Unreadable that cannot be read: lazy", comm.all_reduce, tensor)
             self.assert_fails(wrong, "contiguous", comm.all_reduce, Tensor(grid[:, 1]))
             self.assert_fails(wrong, "bytearray", comm.broadcast, bytes(2), 1 - comm.rank)
             self.assert_fails(wrong, "no op 'suum'", comm.all_reduce, numpy.zeros(2), op="suum")
