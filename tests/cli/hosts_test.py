@@ -73,12 +73,21 @@ class Hosts(Case):
                             (("2", "--fast", "x", "true"), 'no option "--fast"'),
                             (("2", "--links", "0", "true"), '--links takes 1 to 9, not "0"'),
                             (("2", "--delay", "1s", "true"), '--delay takes milliseconds, not "1s"'),
-                            (("3", "--delay", "1", "true"), '--delay is for 2 hosts')):
+                            (("2", "--delay", "", "true"), '--delay takes milliseconds, not "none"'),
+                            (("3", "--delay", "1", "true"), '--delay is for 2 hosts'),
+                            (("2", "--delay", "1", "--burst", "16k", "true"), '--delay is for 2 hosts, without .*--burst'),
+                            (("2", "--delay", "1", "--rate", "1gbit", "true"), 'whole mbit, .* not "1gbit"'),
+                            (("2", "--rate", "fast", "true"), '--rate takes a rate, .* not "fast"'),
+                            (("2", "--rate", "0mbit", "true"), '--rate takes a rate, .* not "0mbit"'),
+                            (("2", "--burst", "x", "true"), '--burst takes bytes .* not "x"'),
+                            (("2", "--slow", "1", "true"), '--slow takes HOST:RATE with a rate, .* not ""'),
+                            (("2", "--slow", "1:soon", "true"), '--slow takes HOST:RATE with a rate, .* not "soon"'),
+                            (("2", "--slow", "2:10mbit", "true"), 'a host from 0 to 1, not "2:10mbit"'),
+                            (("2", "--slow", "", "true"), 'a host from 0 to 1, not "none"')):
             done = hosts(*words)
             self.assertEqual((done.code, done.out), (2, ""), f"{words} {done}")
             self.assertSays(done.err, "^tools/hosts: .*" + says + r".* \(tools/hosts --help\)\n$")
         self.assertEqual(hosts("--help").code, 0)
-        self.assertNotEqual(hosts(1, "--rate", "nonsense", harness.PROGRAM, "--version").code, 0)
 
 
 class Compared(Stage):
