@@ -1,5 +1,6 @@
 """The scripts of tools/ that people type: what is wrong with a command line is said."""
 
+import os
 import pathlib
 
 import harness
@@ -28,6 +29,15 @@ class Scripts(Case):
         for name in ("quickstart", "test"):
             self.assertSays(run(TOOLS / name, "--help").out, rf"tools/{name} \[")
             self.assertEqual(run(TOOLS / name, "-h").code, 0)
+
+    def test_the_wheel_gets_the_part_for_gpus_that_was_asked_for(self):
+        (self.folder / "nvcc").write_text("")
+        (self.folder / "nvcc").chmod(0o755)
+        for words, wanted in (((), "disabled"), (("--gpu",), "enabled")):
+            done = run(TOOLS / "quickstart", "--python", "--dry-run", *words,
+                       env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
+            self.assertEqual(done.code, 0, done)
+            self.assertSays(done.out, rf"\+ tools/wheel build-python-dist -Dgpu={wanted}\n")
 
 
 if __name__ == "__main__":
