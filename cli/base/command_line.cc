@@ -103,7 +103,18 @@ bool parse_command_line(CLI::App& app, int argc, char** argv, std::string_view w
     refuse(app, error, {argv + 1, argv + argc}, who);
   }
   refuse_extras(app, std::string{who});
+  refuse_empty_values(app, std::string{who});
   return true;
+}
+
+void refuse_empty_values(const CLI::App& app, std::string who) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    if (!option->get_positional() && std::ranges::find(values, "") != values.end())
+      wrong(who, fmt::format("{} needs a value, not an empty word", option->get_name()));
+  }
+  for (const CLI::App* given : app.get_subcommands([](const CLI::App* one) { return one->parsed(); }))
+    refuse_empty_values(*given, fmt::format("{} {}", who, given->get_name()));
 }
 
 void refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& words,

@@ -246,6 +246,7 @@ void take_option(Options& options, const std::vector<std::string>& words, std::s
   } else {
     wrong(fmt::format("{} needs a value: {}", name, option.value));
   }
+  if (!option.value.empty() && value.empty()) wrong(fmt::format("{} needs a value, not an empty word", name));
   option.set(options, name, value);
 }
 

@@ -284,6 +284,7 @@ int run_main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     refuse(app, error, options, "run");
   }
+  refuse_empty_values(app, "run");
   fill(words, job);
   if (words.dry_run) {
     print_text(describe_ranks(job));

@@ -319,6 +319,11 @@ class Subcommands(Case):
                                (["bench", "all_reduce", "-o", "foo"], r'no reduction "foo"\. |"foo"\. Known'),
                                (["trace", "--jsn", "x"], r'^tutti: trace: no option "--jsn"\.'),
                                (["blackbox", "-n", "x", "1"], r'^tutti: blackbox: -n takes a whole number, not "x"'),
+                               (["learn", "--html", ""], r"^tutti: learn: --html needs a value, not an empty word \("),
+                               (["plan", "all_reduce", "--svg", ""], r"^tutti: plan: --svg needs a value, not an empty word"),
+                               (["run", "--trace", "", "-n", "1", "true"], r"^tutti: run: --trace needs a value, not an empty"),
+                               (["bench", "all_reduce", "-J", ""], r"^tutti: bench: -J needs a value, not an empty word"),
+                               (["store", "--host", "", "get", "x"], r"^tutti: store: --host needs a value, not an empty"),
                                (["learn", "--sevre"], r'^tutti: learn: no option "--sevre"\. Did you mean "--serve"\?'),
                                (["tune", "foo"], r'^tutti: tune: no collective "foo"\. Known are all_reduce, ')):
             with self.subTest(words=words):
