@@ -25,6 +25,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 
 constexpr unsigned most_threads = 4;  // each may hold a gigabyte
 
+/// Three places, or three digits of what these would round to nothing.
+std::string rate_text(double gigabytes_per_second) {
+  const bool is_small = gigabytes_per_second > 0 && gigabytes_per_second < 0.01;
+  return is_small ? fmt::format("{:.3g}", gigabytes_per_second) : fmt::format("{:.3f}", gigabytes_per_second);
+}
+
 }  // namespace
 
 Timed simulate(const SimulatedCall& simulated, const Network& network) {
@@ -94,7 +100,8 @@ double bus_bandwidth(const Timed& timed) {
 std::string time_text(double seconds) {
   if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
   if (seconds >= 1e-3) return fmt::format("{:.3f} ms", seconds * 1e3);
-  return fmt::format("{:.2f} us", seconds * 1e6);
+  if (seconds >= 1e-6) return fmt::format("{:.2f} us", seconds * 1e6);
+  return seconds >= 1e-9 ? fmt::format("{:.3f} ns", seconds * 1e9) : fmt::format("{:.0f} ps", seconds * 1e12);
 }
 
 std::string size_text(std::size_t bytes) {
@@ -108,9 +115,9 @@ std::string to_table(const std::vector<Timed>& all) {
   std::string text = fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10}{:>12} {}\n", "ranks", "bytes", "algorithm", "time",
                                  "bus GB/s", "messages", "how");
   for (const Timed& one : all)
-    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10.3f}{:>12.0f} {}\n", one.simulated.ranks,
+    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10}{:>12.0f} {}\n", one.simulated.ranks,
                         size_text(one.simulated.bytes), to_string(one.simulated.choice), time_text(one.result.seconds),
-                        bus_bandwidth(one) * 1e-9, one.result.messages, one.result.engine);
+                        rate_text(bus_bandwidth(one) * 1e-9), one.result.messages, one.result.engine);
   return text;
 }
 

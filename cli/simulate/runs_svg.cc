@@ -1,4 +1,4 @@
-// The chart: logarithmic axes, and a curve per algorithm, distinguished by dashes, marks and colour.
+// The chart: logarithmic axes, and a curve per algorithm, distinguished by dashes and colour.
 
 #include <fmt/core.h>
 
@@ -12,9 +12,16 @@
 namespace tutti::cli::simulate {
 namespace {
 
-constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30, legend = 230;
+constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30;
+constexpr double row = 16, sample = 30, letter = 7;  // of the legend; a letter of 12 px is not wider
+constexpr double least = 1e-12;                      // seconds; an axis of powers has no 0
 constexpr std::string_view colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
-constexpr std::string_view dashes[] = {"none", "7 3", "2 3", "9 3 2 3"};
+// Only the first has no gaps, and is drawn first: where curves meet, it shows through those of the others.
+constexpr std::string_view dashes[] = {"none", "9 5", "3 5", "14 6", "9 5 2 5", "6 8", "14 5 2 5 2 5", "2 9", "5 5"};
+
+std::string_view dashes_of(std::size_t number) {
+  return number == 0 ? dashes[0] : dashes[1 + (number - 1) % (std::size(dashes) - 1)];
+}
 
 struct Curve {
   std::string name;
@@ -57,8 +64,9 @@ std::string label(double x, double y, std::string_view anchor, const std::string
 
 /// The label of a power of ten: "10 us".
 std::string power_text(double seconds) {
-  if (seconds > 0.9) return fmt::format("{:g} s", seconds);
-  return seconds > 0.9e-3 ? fmt::format("{:g} ms", seconds * 1e3) : fmt::format("{:g} us", seconds * 1e6);
+  for (const auto& [unit, of_second] : {std::pair{"s", 1.0}, {"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}})
+    if (seconds * of_second > 0.9) return fmt::format("{:.4g} {}", seconds * of_second, unit);
+  return fmt::format("{:.4g} ps", seconds * 1e12);
 }
 
 std::string grid(const Axes& axes, const Curves& curves, bool over_ranks) {
@@ -88,12 +96,19 @@ std::string draw(const Axes& axes, const Curve& curve, std::size_t number) {
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(x), axes.y(y));
     marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", axes.x(x), axes.y(y), colour);
   }
-  const double row = top + 8 + 16 * static_cast<double>(number);
-  const std::string stroke = fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
-                                         colour, dashes[number % std::size(dashes)]);
-  return fmt::format("<path d=\"{}\" {}/>\n{}<path d=\"M{} {:.1f}h30\" {}/>\n", path, stroke, marks, left + wide + 20,
-                     row, stroke) +
-         label(left + wide + 56, row + 4, "start", curve.name);
+  const double at = top + 8 + row * static_cast<double>(number);
+  const std::string stroke =
+      fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"", colour, dashes_of(number));
+  return fmt::format("<path d=\"{}\" {}/>\n{}<path d=\"M{} {:.1f}h{}\" {}/>\n", path, stroke, marks, left + wide + 20,
+                     at, sample, stroke) +
+         label(left + wide + 26 + sample, at + 4, "start", curve.name);
+}
+
+/// Of words, from their left.
+double width_of(const std::string& words) { return letter * static_cast<double>(words.size()); }
+
+std::string name_of(const SimulatedCall& simulated) {
+  return simulated.asked.empty() ? to_string(simulated.choice) : simulated.asked;
 }
 
 }  // namespace
@@ -110,11 +125,10 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
   Curves curves;
   Axes axes;
   for (const Timed& one : all) {
-    std::string name{one.simulated.choice.entry->name};
-    if (one.simulated.choice.entry->has_radix) name += fmt::format(":{}", one.simulated.choice.radix);
+    std::string name = name_of(one.simulated);
     if (over_ranks && many_sizes) name += fmt::format(", {} bytes", size_text(one.simulated.bytes));
     const double x = std::max(1.0, over_ranks ? one.simulated.ranks : static_cast<double>(one.simulated.bytes));
-    const double y = std::max(1e-9, one.result.seconds);
+    const double y = std::max(least, one.result.seconds);
     named(curves, name).points.emplace_back(x, y);
     axes.include(x, y);
   }
@@ -124,12 +138,18 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
   std::stable_sort(curves.begin(), curves.end(),
                    [](const Curve& a, const Curve& b) { return a.points.back().second > b.points.back().second; });
   std::string body = grid(axes, curves, over_ranks);
-  for (std::size_t number = 0; number < curves.size(); ++number) body += draw(axes, curves[number], number);
+  double names = 0;
+  for (std::size_t number = 0; number < curves.size(); ++number) {
+    body += draw(axes, curves[number], number);
+    names = std::max(names, width_of(curves[number].name));
+  }
+  const double across = std::max(left + wide + 26 + sample + names, left + width_of(title)) + 14;
+  const double down = std::max(top + high + below, top + row * static_cast<double>(curves.size())) + 20;
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{3}{4}</svg>\n",
-      left + wide + legend, top + high + below + 20, escaped(title), label(left, 22, "start", title), body);
+      across, down, escaped(title), label(left, 22, "start", title), body);
 }
 
 }  // namespace tutti::cli::simulate

@@ -211,8 +211,9 @@ int show(const Options& options, Collective collective, const interchange::Forei
         jobs.push_back({{collective, foreign.view.choice, ranks, options.root, bytes, &foreign.given.plans},
                         file.for_algorithm(foreign.entry.name)});
       for (const algorithms::Choice& choice : choices(options, collective))
-        jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
-                        file.for_algorithm(choice.entry->name)});
+        jobs.push_back(
+            {{collective, settled(choice, ranks, bytes), ranks, options.root, bytes, nullptr, to_string(choice)},
+             file.for_algorithm(choice.entry->name)});
     }
   if (options.simgrid) simulate::refuse_without_simgrid(jobs);
   const auto all = with_progress([&](const simulate::Told& tell) { return simulate_all(jobs, tell); });

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "algorithms/catalogue.h"
@@ -18,6 +19,7 @@ struct SimulatedCall {
   int root = 0;
   std::size_t bytes = 0;                                 ///< of the larger of one rank's input and output
   const std::vector<algorithms::Plan>* given = nullptr;  ///< plans of all ranks that `choice` does not build, if any
+  std::string asked = {};                                ///< `choice` before it was settled; empty: the same
 
   algorithms::Plan plan(int rank) const;
   int pipeline() const { return given != nullptr ? given->front().shape.pipeline : choice.pipeline; }

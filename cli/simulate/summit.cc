@@ -23,8 +23,9 @@ std::vector<Job> jobs_for(const NetworkFile& file, const char* algorithm, std::s
   std::vector<Job> jobs;
   for (const Published& point : published)
     if (point.ranks <= most_ranks)
-      jobs.push_back({{Collective::all_reduce, settled(choice, point.ranks, bytes), point.ranks, 0, bytes},
-                      file.for_algorithm(choice.entry->name)});
+      jobs.push_back(
+          {{Collective::all_reduce, settled(choice, point.ranks, bytes), point.ranks, 0, bytes, nullptr, algorithm},
+           file.for_algorithm(choice.entry->name)});
   return jobs;
 }
 
