@@ -104,7 +104,7 @@ std::string draw(const Axes& axes, const Curve& curve, std::size_t number) {
          label(left + wide + 26 + sample, at + 4, "start", curve.name);
 }
 
-/// Of words, from their left.
+/// At least what they take on a line.
 double width_of(const std::string& words) { return letter * static_cast<double>(words.size()); }
 
 std::string name_of(const SimulatedCall& simulated) {

@@ -24,6 +24,7 @@
 #include "cli/simulate/runs.h"
 #include "cli/simulate/simgrid.h"
 #include "cli/simulate/summit.h"
+#include "lib/base/collective_traits.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
@@ -270,6 +271,29 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
   simulate::calibrate(place, trials);
   return exit_success;
 }
+/// What is asked for, by its option, and the options that have an effect on it.
+/// What is asked for, by its option, and what has an effect on it.
+struct Task {
+  std::string_view option;
+  std::vector<std::string_view> heeds;
+};
+
+Task task_of(const Options& options) {
+  if (!options.print_network.empty()) return {"--print-net", {}};
+  if (options.calibrate) return {"--calibrate", {"--transport", "--namespaces", "--ranks", "--size"}};
+  if (!options.import.empty()) return {"--import", {"COLLECTIVE", "--algo", "--size", "--net", "--csv", "--svg"}};
+  if (options.summit) return {"--summit", {"--ranks", "--csv", "--svg"}};
+  if (options.regret) return {"--regret", {"COLLECTIVE", "--ranks", "--size", "--net", "--table"}};
+  return {"--simgrid", {"COLLECTIVE", "--algo", "--ranks", "--size", "--net", "--root", "--csv"}};
+}
+
+void refuse_without_effect(const CLI::App& app, const Task& task) {
+  if (app.count(std::string{task.option}) == 0) return;  // the usual one heeds all others
+  for (const CLI::Option* option : app.get_options())
+    if (option->count() > 0 && !option->check_name(std::string{task.option}) &&
+        std::ranges::none_of(task.heeds, [&](std::string_view name) { return option->check_name(std::string{name}); }))
+      wrong(fmt::format("{} has no effect with {}; leave one of them out", option->get_name(), task.option));
+}
 
 /// The published curves are of one collective on one network, so other options would have no effect.
 void refuse_without_collective(const CLI::App& app) {
@@ -284,6 +308,7 @@ int simulate_main(int argc, char** argv) {
   CLI::App app{"Times plans on a modelled network, up to tens of thousands of ranks.", "tutti simulate"};
   declare(app, options);
   if (!parse_command_line(app, argc, argv, "simulate")) return exit_success;
+  refuse_without_effect(app, task_of(options));
   require_output("simulate");
   for (const std::string& file : {options.csv, options.svg}) require_folder("simulate", file);
   if (!options.print_network.empty()) return print_network(options.print_network);
@@ -294,8 +319,8 @@ int simulate_main(int argc, char** argv) {
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
   const Collective collective = algorithms::find_collective(options.collective);
-  if (options.simgrid && (options.regret || !options.svg.empty()))
-    wrong("--simgrid cannot be combined with --regret or --svg");
+  if (app.count("--root") > 0 && !detail::is_rooted(collective))
+    wrong(fmt::format("--root has no effect: {} has no root", name_of(collective)));
   return options.regret ? show_regret(options, collective) : show(options, collective, {});
 }
 

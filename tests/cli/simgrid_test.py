@@ -140,8 +140,8 @@ class Without(Case):
 
     def test_what_does_not_go_together(self):
         for words, why in ((("--simgrid",), "--simgrid needs a collective"),
-                           (("all_reduce", "--simgrid", "--regret"), "cannot be combined with --regret or --svg"),
-                           (("all_reduce", "--simgrid", "--svg", "x.svg"), "cannot be combined with --regret or --svg")):
+                           (("all_reduce", "--simgrid", "--regret"), "--simgrid has no effect with --regret"),
+                           (("all_reduce", "--simgrid", "--svg", "x.svg"), "--svg has no effect with --simgrid")):
             done = tutti("simulate", *words)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, why)

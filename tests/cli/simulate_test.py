@@ -230,6 +230,12 @@ class Refusal(Case):
             (("all_reduce", "--transport", "shm"), r"^tutti: simulate: --transport belongs to --calibrate \("),
             (("--print-net", "summitt"), r'mean "summit"'),
             (("--summit", "-n", "8"), r"begin with 96"),
+            (("--summit", "--net", "100g"), r"^tutti: simulate: --net has no effect with --summit; leave one of them out \("),
+            (("all_reduce", "--regret", "--csv", "x"), r"--csv has no effect with --regret"),
+            (("all_reduce", "--regret", "--algo", "ring"), r"--algo has no effect with --regret"),
+            (("--calibrate", "--net", "100g"), r"--net has no effect with --calibrate"),
+            (("--print-net", "100g", "--svg", "x"), r"--svg has no effect with --print-net"),
+            (("all_reduce", "--root", "1"), r"--root has no effect: all_reduce has no root"),
         ):
             done = simulate(*arguments)
             self.assertEqual(done.code, 6, done)
