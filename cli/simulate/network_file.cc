@@ -1,10 +1,12 @@
 // Reads network files: a keyword and its values on each line, `#` starts a comment, and there are no implicit units.
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -89,7 +91,8 @@ void check_algorithm(const std::string& name) {
   std::vector<std::string_view> known;
   for (const algorithms::Entry& entry : algorithms::catalogue()) known.push_back(entry.name);
   if (std::find(known.begin(), known.end(), name) == known.end())
-    refuse(fmt::format("there is no algorithm \"{}\".{}", name, did_you_mean(name, known)));
+    refuse(fmt::format("there is no algorithm \"{}\".{} `tutti plan --list` has all of them", name,
+                       did_you_mean(name, known)));
 }
 
 void want(const Words& words, std::size_t least, std::size_t most, const char* form) {
@@ -104,18 +107,17 @@ class NetworkParser {
 
   NetworkFile run(std::string_view text) {
     std::istringstream stream{std::string{text}};
-    int number = 0;
-    for (std::string line; std::getline(stream, line);) {
-      ++number;
-      const Words words = words_of(line);
-      if (words.empty()) continue;
-      try {
-        read(words, line);
-      } catch (const Error& error) {
-        refuse(fmt::format("{}:{}: {}.", file_name_, number, error.what()));
+    try {
+      for (std::string line; std::getline(stream, line);) {
+        ++number_;
+        if (const Words words = words_of(line); !words.empty()) read(words, line);
       }
+      if (file_.sections_.empty()) check_general();
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      refuse(fmt::format("{}:{}: {}{}", file_name_, std::max(1, number_), message,
+                         message.ends_with('.') || message.ends_with('?') ? "" : "."));
     }
-    finish();
     return std::move(file_);
   }
 
@@ -124,14 +126,15 @@ class NetworkParser {
 
   /// Allowed once per section, except for links.
   void note(const std::string& what) {
-    if (std::find(seen_.begin(), seen_.end(), what) != seen_.end()) refuse(fmt::format("\"{}\" is given twice", what));
-    seen_.push_back(what);
+    if (const auto [seen, is_new] = seen_.emplace(what, number_); !is_new)
+      refuse(fmt::format("\"{}\" is given twice, first in line {}; leave out one of them", what, seen->second));
   }
 
   void read(const Words& words, const std::string& line) {
     const std::string& key = words[0];
     if (std::find(std::begin(keywords), std::end(keywords), key) == std::end(keywords))
-      refuse(fmt::format("there is no keyword \"{}\".{}", key, did_you_mean(key, keywords)));
+      refuse(fmt::format("there is no keyword \"{}\".{} There are: {}", key, did_you_mean(key, keywords),
+                         fmt::join(keywords, ", ")));
     if (key == "for") return begin_section(words);
     if (key == "link") return read_link(words);
     if (key == "shared") return read_shared(words);
@@ -205,16 +208,19 @@ class NetworkParser {
   }
 
   /// Each of its lines is required.
-  void check_gpu() const {
+  void check_gpu() {
     for (const char* const what : {"memory", "kernel", "wait", "signal", "latency", "change"})
-      if (std::ranges::find(seen_, std::string{"gpu "} + what) == seen_.end())
-        refuse(fmt::format("a line \"gpu {} {}\" is missing", what, *what == 'm' ? "BANDWIDTH" : "TIME"));
-    const auto is_of_links = [](const std::string& word) {
+      if (!seen_.contains(std::string{"gpu "} + what))
+        refuse(fmt::format("until here a line \"gpu {} {}\" is missing", what, *what == 'm' ? "BANDWIDTH" : "TIME"));
+    const auto is_of_links = [](const auto& seen) {
+      const std::string& word = seen.first;
       return word.starts_with("link") || word.starts_with("shared") || word == "reduce" || word == "copy" ||
              word == "socket" || word == "host" || word == "leaf";
     };
-    if (const auto line = std::ranges::find_if(seen_, is_of_links); line != seen_.end())
-      refuse(fmt::format("\"{}\" has no meaning where ranks share a GPU", *line));
+    const auto line = std::ranges::find_if(seen_, is_of_links);
+    if (line == seen_.end()) return;
+    number_ = line->second;
+    refuse(fmt::format("\"{}\" has no meaning where ranks share a GPU; leave it out", line->first));
   }
 
   void read_link(const Words& words) {
@@ -239,31 +245,32 @@ class NetworkParser {
     tiers.push_back(tier);
   }
 
-  void check_general() const {
+  /// At the end of what is for the whole network, which is the line that its errors name.
+  void check_general() {
     const Network& network = file_.general_;
-    if (network.name.empty()) refuse("a line \"name WORDS\" is missing");
+    if (network.name.empty()) refuse("until here a line \"name WORDS\" is missing");
     if (network.gpu) return check_gpu();
     for (std::size_t i = 0; i < distances; ++i)
       if (network.links[i].empty())
-        refuse(fmt::format("a line \"link {} LATENCY GAP BANDWIDTH\" is missing",
+        refuse(fmt::format("until here a line \"link {} LATENCY GAP BANDWIDTH\" is missing",
                            simulate::name_of(static_cast<Distance>(i))));
-    if (network.host % network.socket != 0 || network.leaf % network.host != 0)
-      refuse(fmt::format("a host must hold whole sockets and a leaf switch whole hosts, which {}, {} and {} do not",
-                         network.socket, network.host, network.leaf));
+    check_multiple("host", network.host, "socket", network.socket);
+    check_multiple("leaf", network.leaf, "host", network.host);
   }
 
-  void finish() const {
-    if (!file_.sections_.empty()) return;
-    try {
-      check_general();
-    } catch (const Error& error) {
-      refuse(fmt::format("{}: {}.", file_name_, error.what()));
-    }
+  /// The line at fault is that of the larger, unless it is not given and thus 1.
+  void check_multiple(const char* larger, int many, const char* smaller, int few) {
+    if (many % few == 0) return;
+    const auto line = seen_.find(seen_.contains(larger) ? larger : smaller);
+    if (line != seen_.end()) number_ = line->second;
+    refuse(fmt::format("\"{}\" must be a multiple of \"{}\", and {} is none of {}; give another \"{}\"", larger,
+                       smaller, many, few, larger));
   }
 
   std::string file_name_;
   NetworkFile file_;
-  Words seen_;
+  int number_ = 0;                   ///< of the line that is read, or at fault
+  std::map<std::string, int> seen_;  ///< what the section has, and in which line
 };
 
 NetworkFile NetworkFile::parse(std::string_view text, std::string_view file_name) {

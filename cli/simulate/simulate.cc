@@ -271,8 +271,8 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
   simulate::calibrate(place, trials);
   return exit_success;
 }
+
 /// What is asked for, by its option, and the options that have an effect on it.
-/// What is asked for, by its option, and what has an effect on it.
 struct Task {
   std::string_view option;
   std::vector<std::string_view> heeds;

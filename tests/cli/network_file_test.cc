@@ -75,7 +75,8 @@ TEST_CASE("an error is named with file and line") {
     CAPTURE(text);
     CHECK_MESSAGE(problem(text).find(what) != std::string::npos, problem(text));
   };
-  says(with("reduce ", "reduse "), "a.net:7: there is no keyword \"reduse\". Did you mean \"reduce\"?");
+  says(with("reduce ", "reduse "),
+       "a.net:7: there is no keyword \"reduse\". Did you mean \"reduce\"? There are: name, socket, ");
   says(with("8GB/s", "8GB"),
        "a.net:7: the speed of reductions must be like 12.5GB/s, 100Gb/s or unlimited, not \"8GB\"");
   says(with("8GB/s", "-8GB/s"), "a.net:7:");
@@ -86,7 +87,7 @@ TEST_CASE("an error is named with file and line") {
   says(with("1.5us", "1.5us 3us"), "a.net:6: expected \"start VALUE\"");
   says(with("socket   2", "socket   two"), "a.net:3: socket must be a number of ranks, at least 1, not \"two\"");
   says(with("socket   2", "socket   0"), "a.net:3:");
-  says(with("socket   2", "socket   3"), "a host must hold whole sockets");
+  says(with("socket   2", "socket   3"), "a.net:4: \"host\" must be a multiple of \"socket\", and ");
   says(with("link far 1ms 0ns 500MB/s\n", ""), "a line \"link far LATENCY GAP BANDWIDTH\" is missing");
   says(with("name ", "#name "), "a line \"name WORDS\" is missing");
   says(with("link far", "link fear"), "a.net:12: there is no distance \"fear\". Did you mean \"far\"?");
@@ -94,13 +95,15 @@ TEST_CASE("an error is named with file and line") {
        "a.net:12: expected \"link DISTANCE [from BYTES] LATENCY GAP BANDWIDTH\"");
   says(with("from 64K", "from lots"), "a.net:11: \"from\" takes a size such as 128K, not \"lots\"");
   says(with("link host 200ns", "link host from 4K 200ns"), "must begin without \"from\"");
-  says(good + "link far 1us 0ns 1GB/s\n", "a.net:13: \"link far\" is given twice");
+  says(good + "link far 1us 0ns 1GB/s\n",
+       "a.net:13: \"link far\" is given twice, first in line 12; leave out one of them.");
   says(good + "start 1us\n", "a.net:13: \"start\" is given twice");
   says(good + "shared rack 1GB/s\n", "a.net:13: only \"host\" or \"leaf\" can be shared, not \"rack\"");
-  says(good + "for thee\n", "a.net:13: there is no algorithm \"thee\". Did you mean \"tree\"?");
+  says(good + "for thee\n",
+       "a.net:13: there is no algorithm \"thee\". Did you mean \"tree\"? `tutti plan --list` has all of them.");
   says(good + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
   says(good + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");
-  says("", "a.net: a line \"name WORDS\" is missing");
+  says("", "a.net:1: until here a line \"name WORDS\" is missing");
 }
 
 TEST_CASE("a calibrated network gives the times back that it was made of") {

@@ -126,10 +126,12 @@ TEST_CASE("simulate: a GPU's network file has all of its lines, and none of a ne
     return text.erase(text.find(line), line.size());
   };
   CHECK(problem(made_up) == "none");
-  CHECK(problem(without("gpu change 1000us\n")) == "a.net: a line \"gpu change TIME\" is missing.");
-  CHECK(problem(without("gpu memory 1GB/s\n")) == "a.net: a line \"gpu memory BANDWIDTH\" is missing.");
-  CHECK(problem(made_up + "copy 1GB/s\n") == "a.net: \"copy\" has no meaning where ranks share a GPU.");
-  CHECK(problem(made_up + "gpu wait 2us\n") == "a.net:10: \"gpu wait\" is given twice.");
+  CHECK(problem(without("gpu change 1000us\n")) == "a.net:8: until here a line \"gpu change TIME\" is missing.");
+  CHECK(problem(without("gpu memory 1GB/s\n")) == "a.net:8: until here a line \"gpu memory BANDWIDTH\" is missing.");
+  CHECK(problem(made_up + "copy 1GB/s\n") ==
+        "a.net:10: \"copy\" has no meaning where ranks share a GPU; leave it out.");
+  CHECK(problem(made_up + "gpu wait 2us\n") ==
+        "a.net:10: \"gpu wait\" is given twice, first in line 6; leave out one of them.");
   CHECK(problem(made_up + "gpu speed 2us\n") ==
         "a.net:10: a gpu has memory, kernel, wait, signal, latency and change, not \"speed\".");
   CHECK(problem(made_up + "for ring\ngpu wait 2us\n") ==

@@ -212,10 +212,13 @@ class Refusal(Case):
     def test_what_is_wrong_is_said(self):
         broken = self.folder / "broken.net"
         broken.write_text("name x\nlink far 1 0ns 1GB/s\n")
+        unknown = self.folder / "unknown.net"
+        unknown.write_text("name x\nbandwidth 3GB/s\n")
         for arguments, words in (
             (("all_reduce", "--algo", "rign"), r'no algorithm "rign" .*mean "ring"'),
             (("all_reduce", "--net", "sumit"), r'cannot read the network file "sumit".*summit'),
             (("all_reduce", "--net", str(broken)), r"broken.net:2: the latency must be like"),
+            (("all_reduce", "--net", str(unknown)), r'unknown.net:2: there is no keyword "bandwidth". There are: name, .*for\.\n$'),
             (("all_reduce", "-n", "0"), r"-n takes 1 to"),
             (("all_reduce", "-n", "9-3"), r'"9-3" is not a range'),
             (("all_reduce", "--size", "much"), r"--size takes numbers"),
