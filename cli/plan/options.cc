@@ -92,7 +92,9 @@ void declare(CLI::App& app, Options& options) {
       ->needs("--on");
   app.add_option("--slots", options.slots, "For --on gpu: messages per link")->needs("--on")->capture_default_str();
   app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->needs("--on")->capture_default_str();
-  app.add_flag("--json", options.json, "Print JSON");
+  app.add_flag("--json", options.json, "Print JSON")->excludes("--svg", "--html", "--msccl", "--goal", "--save");
+  app.get_option("--html")->excludes("--svg", "--msccl", "--goal", "--save", "--check", "--explain", "--list", "--rank",
+                                     "--pipeline", "--radix", "--transport", "--topology", "--hosts");
   app.footer(examples);
 }
 

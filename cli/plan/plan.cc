@@ -197,7 +197,14 @@ int show(Options options) {
   if (options.step) check_step(options, replays);
   interchange::write_files(options.outputs, view, bytes);
   if (!options.svg.empty()) write_picture(options, view, replays);
-  if (!options.svg.empty() || options.outputs.any()) return exit_success;
+  const bool has_files = !options.svg.empty() || options.outputs.any();
+  if (has_files && options.check) {
+    if (options.outputs.on_standard_output())
+      say_error(verdict(view));
+    else
+      print_text(verdict(view));
+  }
+  if (has_files) return exit_success;  // for plans that are right alone
   if (options.json)
     print_text(to_json(view, replays, ranks_to_show(options), why));
   else

@@ -190,10 +190,25 @@ class OnGpu(Case):
                             ("--on gpu --slot many", '--slot takes a size .* not "many"'),
                             ("--on gpu --slot 0", "a slot of 0 elements is too small: a message takes 1 or more"),
                             ("--on gpu --step 1", "--step excludes --on"),
+                            ("--json --svg x.svg", "--svg excludes --json"), ("--json --save x", "--save excludes --json"),
+                            ("--check --html x.html", "--check excludes --html"),
                             ("--on gpu -n 4096", "too large to look at together")):
             done = plan("all_reduce", "--algo", "ring", *words.split())
             self.assertNotEqual(done.code, 0, done)
             self.assertSays(done.err, says)
+
+
+class Check(Case):
+    def test_the_proof_is_told_also_beside_files_and_as_json(self):
+        words = ("all_reduce", "--algo", "ring", "-n", "4", "--check")
+        for option in ("--svg", "--goal", "--save"):
+            done = plan(*words, option, self.folder / f"of{option}")
+            self.assertEqual(done.code, 0, done)
+            self.assertSays(done.out, r"\nProved for all 4 ranks:")
+        done = plan(*words, "--goal", "-")
+        self.assertEqual(done.out, plan(*words[:-1], "--goal", "-").out)
+        self.assertSays(done.err, r"\nProved for all 4 ranks:")
+        self.assertTrue(json.loads(plan(*words, "--json").out)["verdict"]["ok"])
 
 
 class Refuse(Case):

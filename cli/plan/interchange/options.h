@@ -15,6 +15,7 @@ struct Outputs {
   std::string save;            ///< for TUTTI_PLAN_FILE
   double calc_per_byte = 0.1;  ///< nanoseconds, for GOAL
   bool any() const { return !goal.empty() || !msccl.empty() || !save.empty(); }
+  bool on_standard_output() const { return msccl == "-" || goal == "-" || save == "-"; }
 };
 
 /// Throws Error{unsupported} if a format cannot express the plan, {invalid_argument} for a wrong plan, and {system} if
