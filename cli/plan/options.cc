@@ -1,4 +1,4 @@
-// The command line of `tutti plan`, and what is wrong with its values.
+// The command line of `tutti plan`, and the checks of its values.
 
 #include "cli/plan/options.h"
 
