@@ -23,11 +23,10 @@ struct Counts {
   int to = 0;
 };
 
-/// The numbers of ranks for which the curve is used, among the other curves of its kind.
+/// The numbers of ranks for which the curve is used, among the other curves of its kind: none beyond those measured.
 Counts counts_of(const Curve& curve, std::span<const Curve> all) {
-  constexpr double around = 1.5;
   const double ranks = curve.ranks;
-  Counts counts{static_cast<int>(std::ceil(ranks / around)), static_cast<int>(ranks * around)};
+  Counts counts{curve.ranks, curve.ranks};
   int below = 0, above = 0;
   for (const Curve& other : all) {
     if (other.collective != curve.collective || other.transport != curve.transport ||
@@ -43,6 +42,14 @@ Counts counts_of(const Curve& curve, std::span<const Curve> all) {
 
 std::string range(const Counts& counts) {
   return counts.from == counts.to ? std::to_string(counts.from) : fmt::format("{}-{}", counts.from, counts.to);
+}
+
+/// Up to the last size of the segment, from the first of all, since the first line that matches wins.
+std::string range(const Segment& segment, const std::vector<Measured>& points) {
+  constexpr std::size_t one_element = 4;  // what is smaller takes the same messages
+  const std::size_t from = points.front().bytes <= one_element ? 0 : points.front().bytes;
+  const std::size_t to = std::min(segment.to, points.back().bytes);
+  return from == to ? exact_bytes(from) : fmt::format("{}-{}", exact_bytes(from), exact_bytes(to));
 }
 
 std::string in_microseconds(double value) {
@@ -95,13 +102,12 @@ std::string table_text(std::span<const Curve> curves, const std::vector<std::str
     if (last == nullptr || last->collective != curve.collective || last->transport != curve.transport) text += "\n";
     last = &curve;
     for (const Segment& segment : fit(curve.points)) {
-      const bool open = segment.to == std::numeric_limits<std::size_t>::max();
       const std::string_view crowd = curve.transport.starts_with("cuda_") ? ""  // cores do not matter there
                                      : curve.oversubscribed               ? " oversubscribed"
                                                                           : " core-per-rank";
       text += fmt::format("{:<15} {:<10} {:<7} {:<10} {:<{}}{}\n", name_of(curve.collective), curve.transport,
-                          range(counts_of(curve, curves)), open ? "*" : "0-" + exact_bytes(segment.to),
-                          segment.algorithm, crowd.empty() ? 0 : 21, crowd);
+                          range(counts_of(curve, curves)), range(segment, curve.points), segment.algorithm,
+                          crowd.empty() ? 0 : 21, crowd);
     }
   }
   return text;
