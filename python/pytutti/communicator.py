@@ -212,7 +212,7 @@ class Communicator(VariableCollectives[Any], Messages):
     def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Any:
         if callbacks:
             refuse_in_callback()
-        options, op = NULL, None
+        options, text, op = NULL, None, None
         if extras is not None:
             options, (text, op) = options_of(extras, self)
         self._users.append(None)
@@ -224,10 +224,10 @@ class Communicator(VariableCollectives[Any], Messages):
         if isinstance(op, OpOfCall):
             op.check(self)
         if result:
-            self._fail(handle)
+            self._fail(handle, (arguments, options, text, op, keep))
         return out
 
-    def _call(self, function: Any, *arguments: Any) -> None:
+    def _call(self, function: Any, *arguments: Any, keep: Any = None) -> None:
         if callbacks:
             refuse_in_callback()
         self._users.append(None)
@@ -237,14 +237,20 @@ class Communicator(VariableCollectives[Any], Messages):
         finally:
             self._users.pop()
         if result:
-            self._fail(handle)
+            self._fail(handle, (arguments, keep))
 
-    def _fail(self, handle: Any) -> NoReturn:
+    def _fail(self, handle: Any, used: Any) -> NoReturn:
         if not handle:  # it was closed before the call
             raise InvalidArgument(
                 f"this communicator, of rank {self.rank} of {self.size}, was closed: connect() makes another"
             )
-        fail()
+        try:
+            fail()
+        except Error:
+            raise
+        except BaseException:  # of a signal handler: another thread may be in the call, such as in its op
+            self._abandoned.append((NULL, used))
+            raise
 
     def _number(self, function: Any) -> int:
         number = ffi.new("int32_t*")

@@ -19,14 +19,14 @@ class Messages:
     ANY_TAG. A longer one, or one of another type, is dropped: Truncated.
     """
 
-    def _call(self, function: Any, *arguments: Any) -> None:
+    def _call(self, function: Any, *arguments: Any, keep: Any = None) -> None:
         raise NotImplementedError
 
     def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
         data = reading(x, "x")
         self._call(
             lib.tutti_send, data.address, data.count, data.type,
-            integer("to", to), integer("tag", tag), call_options(timeout),
+            integer("to", to), integer("tag", tag), call_options(timeout), keep=data,
         )
 
     def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
@@ -34,7 +34,7 @@ class Messages:
         status = ffi.new("tutti_status*")
         self._call(
             lib.tutti_recv, data.address, data.count, data.type,
-            integer("source", source), integer("tag", tag), call_options(timeout), status,
+            integer("source", source), integer("tag", tag), call_options(timeout), status, keep=data,
         )
         return status_of(status)
 

@@ -143,8 +143,8 @@ def _tell(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> No
 
 
 class Abandoned(List[Any]):
-    """Prepared calls of a communicator that were closed or dropped while they ran. They and their arrays live as long as
-    it does, which ends them."""
+    """Calls of a communicator that nobody waits for any more though they may run: their handle, if they were prepared,
+    and what they use. All of it lives as long as the communicator, which ends them."""
 
     ended = False
 
