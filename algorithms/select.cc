@@ -104,6 +104,10 @@ bool TuningTable::Row::serves(const Situation& situation) const {
   return covers(situation) && !staged && fits(*choice.entry, situation);
 }
 
+bool TuningTable::Row::decides(const Situation& situation) const {
+  return staged ? covers(situation) : serves(situation);
+}
+
 const TuningTable& TuningTable::builtin() {
   static const TuningTable table = parse(builtin_text, "tuning_table.inc");
   return table;
@@ -215,8 +219,30 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
 
 bool TuningTable::stages(const Situation& situation) const {
   for (const Row& row : rows_)
-    if ((row.staged && row.covers(situation)) || row.serves(situation)) return row.staged;
+    if (row.decides(situation)) return row.staged;
   return this != &builtin() && builtin().stages(situation);
+}
+
+std::vector<TuningTable::Line> TuningTable::lines() const {
+  std::vector<Line> lines;
+  lines.reserve(rows_.size());
+  for (const Row& row : rows_) lines.push_back({row.line, row.text});
+  return lines;
+}
+
+std::set<int> TuningTable::deciding(Situation situation) const {
+  std::set<std::size_t> starts;  // only there another line may begin to decide
+  for (const Row& row : rows_) {
+    starts.insert(row.bytes_from);
+    if (row.bytes_to != no_end) starts.insert(row.bytes_to + 1);
+  }
+  std::set<int> found;
+  for (const std::size_t bytes : starts) {
+    situation.bytes = bytes;
+    const auto row = std::ranges::find_if(rows_, [&](const Row& one) { return one.decides(situation); });
+    if (row != rows_.end()) found.insert(row->line);
+  }
+  return found;
 }
 
 }  // namespace tutti::algorithms

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,14 @@ class TuningTable {
   /// Whether the first line that matches says `staged`. select() passes over such lines.
   bool stages(const Situation& situation) const;
 
+  struct Line {
+    int number;
+    std::string text;
+  };
+  std::vector<Line> lines() const;
+  /// The numbers of the lines that decide calls of some size in that situation, whatever its own.
+  std::set<int> deciding(Situation situation) const;
+
  private:
   /// Jobs to which a line applies.
   enum class Crowd : std::uint8_t { any, oversubscribed, core_per_rank };
@@ -73,6 +82,8 @@ class TuningTable {
     bool covers(const Situation& situation) const;
     /// It covers the situation, and its algorithm serves it.
     bool serves(const Situation& situation) const;
+    /// The same, or it says that such calls are staged.
+    bool decides(const Situation& situation) const;
   };
   /// The choice of the first line that serves.
   std::optional<Choice> find_line(const Situation& situation, std::string* why) const;

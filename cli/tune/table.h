@@ -20,9 +20,9 @@ struct Curve {
   std::vector<Measured> points;
 };
 
-/// Lines for algorithms::TuningTable, after `comments` (lines without the mark), for sizes and numbers of ranks from the
-/// smallest that was measured to the largest. In between a number of ranks stands for those half-way to its neighbours,
-/// on hosts with the same relation of ranks to cores.
+/// Lines for algorithms::TuningTable, after `comments` (lines without the mark), for sizes and numbers of ranks from
+/// the smallest that was measured to the largest. In between a number of ranks stands for those half-way to its
+/// neighbours, on hosts with the same relation of ranks to cores.
 std::string table_text(std::span<const Curve> curves, const std::vector<std::string>& comments);
 
 /// The points that change against the built-in table, the gain expected at each, and the total.

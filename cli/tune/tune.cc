@@ -3,6 +3,7 @@
 #include "cli/tune/tune.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,12 +13,17 @@
 #include <tuple>
 #include <vector>
 
+#include "algorithms/select.h"
 #include "cli/base/exit_codes.h"
+#include "cli/base/input_file.h"
 #include "cli/base/new_file.h"
 #include "cli/base/output.h"
 #include "cli/base/progress.h"
 #include "cli/base/stop_request.h"
+#include "cli/base/text.h"
 #include "cli/tune/candidates.h"
+#include "cli/tune/gpus.h"
+#include "cli/tune/lines.h"
 #include "cli/tune/options.h"
 #include "cli/tune/regret.h"
 #include "cli/tune/session.h"
@@ -85,8 +91,24 @@ void write_csv(const std::string& path, const std::string& text) {
   fmt::print("# every point: {}\n", file.path);
 }
 
+/// What of the table applies to the numbers of ranks that were asked for, on this machine. It is read before anything
+/// is measured: what is wrong in it is told at once.
+void print_lines(const Options& options) {
+  const auto table = algorithms::TuningTable::parse(read_input("tune", options.table), options.table);
+  std::vector<Place> places;
+  for (const int ranks : options.ranks)
+    for (const std::string& transport :
+         options.on_gpu ? kinds_of(options.transports, ranks, options.gpus) : options.transports)
+      places.push_back({transport, ranks, !options.on_gpu && ranks > available_cores()});
+  fmt::print("# calls here: {} ranks, {}, {}\n{}", fmt::join(options.ranks, ", "),
+             options.on_gpu ? "memory of GPUs" : fmt::format("{}", fmt::join(options.transports, ", ")),
+             plural(static_cast<std::size_t>(available_cores()), "core"), lines_text(table, options.table, places));
+  flush_output();
+}
+
 int check_table(const Options& options) {
   require_folder("tune", options.csv);
+  if (!options.table.empty()) print_lines(options);
   std::vector<Regret> all;
   for (const Point& point : measured(options)) {
     Regret regret;

@@ -13,6 +13,7 @@
 
 #include "algorithms/select.h"
 #include "cli/tune/fit.h"
+#include "cli/tune/lines.h"
 #include "cli/tune/regret.h"
 #include "cli/tune/table.h"
 #include "cli/tune/tournament.h"
@@ -156,6 +157,22 @@ TEST_CASE("tune: changes are told with what they gain") {
         std::string::npos);
   CHECK(text.find("3 of 10 points change; there a call should take 1/2.00") != std::string::npos);
   CHECK(changes_text({}).find("all of 0 points") != std::string::npos);
+}
+
+TEST_CASE("tune: lines that decide no call are told, also where others are in front of them") {
+  const auto table = algorithms::TuningTable::parse(
+      "all_reduce tcp 2-4 4K-8K ring\n"
+      "all_reduce tcp 2 5K-6K tree core-per-rank\n"
+      "all_reduce tcp 2 7K-9K tree core-per-rank\n"
+      "all_reduce shm 2 * ring\n"
+      "all_reduce tcp 4 * chain core-per-rank\n"
+      "all_reduce tcp 16 * hierarchical domains\n",
+      "t");
+  CHECK(lines_text(table, "t", std::vector<Place>{{"tcp", 2, false}, {"tcp", 4, true}}) ==
+        "# t has 6 lines, 2 of which decide calls here\n"
+        "# t:2 decides no call here: all_reduce tcp 2 5K-6K tree core-per-rank\n"
+        "# t:4 decides no call here: all_reduce shm 2 * ring\n"
+        "# t:5 decides no call here: all_reduce tcp 4 * chain core-per-rank\n");
 }
 
 std::string content(const std::string& path) {

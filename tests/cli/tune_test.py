@@ -109,11 +109,12 @@ class Tuning(Case):
         self.assertSays(done.err, "no folder for the ranks to meet in", "set TMPDIR")
 
     def test_judges_a_table(self):
-        self.table.write_text("barrier shm 2 * dissemination\n")
+        self.table.write_text("barrier shm 2 * dissemination\nbarrier shm 3 * direct\n")
         points = self.folder / "points.csv"
         done = tutti(*LONGER, "--check", "barrier", "--table", self.table, "--csv", points)
         self.assertEqual(done.code, 0, done)
-        self.assertSays(done.out, "choices of .*my.tuning", r"barrier +shm +2 +0 +dissemination", "cliff")
+        self.assertSays(done.out, "my.tuning has 2 lines, 1 of which decide calls here",
+                        r"my.tuning:2 decides no call here: barrier shm 3 \* direct\n", "choices of .*my.tuning", r"barrier +shm +2 +0 +dissemination", "cliff")
         rows = list(csv.DictReader(points.read_text().splitlines()))
         self.assertEqual([(row["collective"], row["chosen"]) for row in rows], [("barrier", "dissemination")])
         self.assertGreater(float(rows[0]["chosen_us"]), 0)
@@ -130,7 +131,7 @@ class Tuning(Case):
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, "my.tuning:1: .*no algorithm \"nothing\"")
         done = tutti(*QUICK, "--check", "barrier", "--table", self.folder / "none")
-        self.assertSays(done.err, "cannot read the tuning table")
+        self.assertSays(done.err, "^tutti: tune: cannot read .*none: no such file")
 
     def test_wrong_words_are_told(self):
         for words, reason in (
