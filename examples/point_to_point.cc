@@ -1,5 +1,5 @@
 // Point to point: one rank sends, another one receives. Blocking calls for a question and its answer; non-blocking ones
-// where everybody sends at the same time and would otherwise wait for everybody else.
+// where everybody sends at the same time and would otherwise wait for everybody else; and one call for both directions.
 #include <tutti/tutti.h>
 
 #include <cstdio>
@@ -43,10 +43,20 @@ bool pass_to_the_right(tutti::Communicator& comm) {
   return in == std::vector<int>(in.size(), left);
 }
 
+/// Everybody hands a number to the left and gets one from the right, in one call.
+bool pass_to_the_left(tutti::Communicator& comm) {
+  const int right = (comm.rank() + 1) % comm.size();
+  const int left = (comm.rank() + comm.size() - 1) % comm.size();
+  std::vector<int> in(1);
+  comm.sendrecv(std::vector<int>{comm.rank()}, left, in, right);
+  return in[0] == right;
+}
+
 }  // namespace
 
 int main() {
   auto comm = tutti::connect();
   const bool answered = ask(comm);
-  return pass_to_the_right(comm) && answered ? 0 : 1;
+  const bool passed = pass_to_the_right(comm);
+  return pass_to_the_left(comm) && passed && answered ? 0 : 1;
 }
