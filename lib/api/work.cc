@@ -22,11 +22,13 @@ const Error* lost_by_fork(const detail::Pending& pending) {
 /// Waits until the operation is over or until `limit`, and lets the program interrupt that. False: `limit` came first.
 /// The operation's own deadline bounds this wait, too: past it the engine fails the operation.
 bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) {
+  constexpr std::chrono::milliseconds time_to_end{900};  // for a program that goes on saying so
   detail::Engine& engine = pending.engine();
   while (!engine.wait(pending, next_question(limit))) {
     if (detail::Clock::now() >= limit) return false;
     if (!program_interrupts()) continue;
     pending.abort("interrupted");
+    engine.wait(pending, deadline_after(time_to_end));
     while (!engine.wait(pending, next_question(deadline_after(std::chrono::hours{24}))))  // it has the caller's buffers
       if (program_interrupts())
         throw Error{ErrorCode::aborted, "interrupted by the program once more while the operation uses its buffers"};

@@ -144,8 +144,9 @@ TUTTI_C_API tutti_result tutti_last_error_details(tutti_error_details* details);
 
 /// Is called about ten times a second in a thread of yours that sleeps in a function of tutti. Returns 0 to go on.
 /// Otherwise the function fails with TUTTI_ABORTED, and so do all calls on its communicator, on all ranks. It returns
-/// when its operation has left your buffers, and is asked meanwhile: to end once more is to leave them to it. It must
-/// not call tutti, and must return (no longjmp, no exception). Interpreters run their signal handlers there.
+/// when its operation has left your buffers. Where that takes longer than a second, it asks again, and returns at once
+/// if the answer is not 0: then the buffers must live until the communicator is freed. The hook must not call tutti,
+/// and must return (no longjmp, no exception). Interpreters run their signal handlers there.
 typedef int32_t (*tutti_wait_function)(void* context);
 /// For the whole process; NULL: nobody is asked. A thread that sleeps already may still call the function before.
 TUTTI_C_API tutti_result tutti_set_wait_hook(tutti_wait_function function, void* context);
