@@ -113,6 +113,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   /// for.
   template <class Body>
   std::invoke_result_t<Body> change(Body body) {
+    rendezvous::require_own_process(mark_, "memory store");  // before a child announces anything
     struct Announce {
       std::condition_variable& changed;
       ~Announce() { changed.notify_all(); }

@@ -26,11 +26,14 @@ class Suspicions {
   /// Removes and returns those whose time is over.
   std::vector<Failure> take_overdue(Clock::time_point now) {
     std::vector<Failure> overdue;
-    std::erase_if(waiting_, [&](auto& suspicion) {
-      if (!suspicion.second.is_over(now)) return false;
-      overdue.push_back(suspicion.first);
-      return true;
-    });
+    for (auto it = waiting_.begin(); it != waiting_.end();) {
+      if (!it->second.is_over(now)) {
+        ++it;
+        continue;
+      }
+      overdue.push_back(std::move(it->first));
+      it = waiting_.erase(it);
+    }
     return overdue;
   }
   /// Removes and returns all.
