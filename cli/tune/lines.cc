@@ -14,10 +14,16 @@ std::string lines_text(const algorithms::TuningTable& table, const std::string& 
   std::set<int> deciding;
   for (const Place& place : places)
     for (int i = 0; i < collective_count; ++i)
-      deciding.merge(table.deciding({.collective = static_cast<Collective>(i),
-                                     .ranks = place.ranks,
-                                     .transport = place.transport,
-                                     .oversubscribed = place.oversubscribed}));
+      for (const bool equal_parts : {true, false})
+        for (const bool rank_order : {false, true})
+          for (const bool boards : {true, false})
+            deciding.merge(table.deciding({.collective = static_cast<Collective>(i),
+                                           .ranks = place.ranks,
+                                           .transport = place.transport,
+                                           .oversubscribed = place.oversubscribed,
+                                           .equal_parts = equal_parts,
+                                           .rank_order = rank_order,
+                                           .boards = boards}));
   std::size_t count = 0;
   std::string idle;
   for (const algorithms::TuningTable::Line& line : table.lines()) {
