@@ -74,7 +74,7 @@ class Tuning(Case):
 
     def test_what_is_written_is_chosen_by(self):
         self.assertEqual(self.choice(), {("cuda_leader", "direct")})
-        self.tune("all_reduce", "-g", "2", "-e", "4K", "-b", "4K")
+        self.tune("all_reduce", "-g", "2", "-b", "4M", "-e", "4M")
         (line,) = self.lines()
         # Which is faster depends on the machine, so that each is made the result.
         for algorithm in ("staged", "direct_two_shot"):
