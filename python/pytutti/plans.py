@@ -173,7 +173,7 @@ class Source:
 
 def _of_catalogue(collective: str, name: str | None, ranks: int, root: int) -> Source:
     algorithm = ["--algo", name] if name is not None else []
-    return Source((collective, *algorithm, "-n", ranks, "--root", root))
+    return Source((collective, *algorithm, "-n", ranks, *(("--root", root) if root else ())))
 
 
 def _blocks(data: dict[str, Any]) -> Blocks:
