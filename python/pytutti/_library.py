@@ -33,7 +33,7 @@ def _keep(kind: Type[BaseException], raised: BaseException, trace: Optional[Trac
 
 @ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
 def pytutti_question(_: Any) -> int:
-    if getattr(_thread, "raised", None) is not None:  # what uses the arrays keeps them, so the call need not end first
+    if interrupted():  # what uses the arrays keeps them, so the call need not end first
         return True
     end: Optional[threading.Event] = getattr(_thread, "end", None)
     return end is not None and end.is_set()
@@ -51,6 +51,11 @@ def _torch() -> Any:
 
 if not _torch():
     lib.tutti_set_wait_hook(lib.pytutti_question, ffi.NULL)
+
+
+def interrupted() -> bool:
+    """Whether a handler has raised something in a call of this thread that fail() is to raise."""
+    return getattr(_thread, "raised", None) is not None
 
 
 def _interrupt() -> Optional[BaseException]:

@@ -10,9 +10,20 @@ from types import FrameType, TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, callbacks, check, do_postponed, fail, integer, milliseconds, refuse_in_callback, soon
+from ._library import (
+    Seconds,
+    callbacks,
+    check,
+    do_postponed,
+    fail,
+    integer,
+    interrupted,
+    milliseconds,
+    refuse_in_callback,
+    soon,
+)
 from .collectives import NULL, options_of
-from .errors import Error, InvalidArgument
+from .errors import Aborted, Error, InvalidArgument
 from .meeting import AllGather, Path, Store, UniqueId, connected
 from .messages import Messages
 from .names import COLLECTIVES, no_collective
@@ -221,7 +232,7 @@ class Communicator(VariableCollectives[Any], Messages):
             result = function(handle, *arguments, options)
         finally:
             self._users.pop()
-        if isinstance(op, OpOfCall):
+        if isinstance(op, OpOfCall) and not (result and interrupted()):
             op.check(self)
         if result:
             self._fail(handle, (arguments, options, text, op, keep))
@@ -246,10 +257,10 @@ class Communicator(VariableCollectives[Any], Messages):
             )
         try:
             fail()
-        except Error:
-            raise
-        except BaseException:  # of a signal handler: another thread may be in the call, such as in its op
-            self._abandoned.append((NULL, used))
+        except BaseException as error:
+            # Another thread may still be in the call, such as in its op: after Ctrl-C, here or for all of run_threads().
+            if not isinstance(error, Error) or isinstance(error, Aborted):
+                self._abandoned.append((NULL, used))
             raise
 
     def _number(self, function: Any) -> int:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
-from ._library import Callback, Seconds, callbacks, check, fail, milliseconds, refuse_in_callback, soon
+from ._library import Callback, Seconds, callbacks, check, fail, interrupted, milliseconds, refuse_in_callback, soon
 from .errors import InvalidArgument
 
 
@@ -75,7 +75,7 @@ class Work:
                 )
         if not result or _is_done(self._handle):  # else the wait was interrupted, and the operation still uses them
             self._keep = None
-        if self._finish:
+        if self._finish and not (result and interrupted()):
             self._finish()
         if result:
             fail()
@@ -233,9 +233,9 @@ class Prepared:
         finally:
             self._users.pop()
         if result:
-            if self._finish:
+            if self._finish and not interrupted():
                 self._finish()
-            if not self._handle:
+            if not handle:
                 raise InvalidArgument("this prepared call, or its communicator, was closed: prepare another")
             fail()
 
