@@ -15,6 +15,9 @@ namespace tutti_torch {
 namespace {
 
 constexpr int most_idle = 8;
+// More only while none of these gets on: they may wait for each other, and not only for Python's lock.
+constexpr int usual_threads = 64;
+constexpr std::chrono::milliseconds getting_on{50};
 constexpr std::chrono::seconds patience_at_exit{2};
 
 /// What a callback of the C interface is called with, once for each operation and once more.
@@ -89,13 +92,35 @@ void Completions::drive_all() noexcept {
 
 /// One more action is due. Under mutex_.
 void Completions::need_thread() noexcept {
-  if (std::cmp_less(idle_, due_.size())) try {
-      std::thread{[this] { run(); }}.detach();
-      ++threads_, ++idle_;
-    } catch (const std::system_error&) {
-      // Those that exist come to it when they are through.
+  if (std::cmp_less(idle_, due_.size())) {
+    if (threads_ < usual_threads) {
+      if (start(&Completions::run)) ++threads_, ++idle_;
+    } else if (!watching_) {
+      watching_ = start(&Completions::watch);
     }
+  }
   changed_.notify_one();
+}
+
+/// False: those threads that exist come to what is due when they are through.
+bool Completions::start(void (Completions::*body)() noexcept) noexcept {
+  try {
+    std::thread{body, this}.detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
+/// Adds a thread whenever those that there are have begun nothing for a while.
+void Completions::watch() noexcept {
+  std::unique_lock lock{mutex_};
+  while (!due_.empty() && !stopping_) {
+    const std::uint64_t begun = begun_;
+    ends_.wait_for(lock, getting_on, [this] { return stopping_; });
+    if (begun == begun_ && !due_.empty() && !stopping_ && start(&Completions::run)) ++threads_, ++idle_;
+  }
+  watching_ = false;
 }
 
 void Completions::run() noexcept {
@@ -105,7 +130,7 @@ void Completions::run() noexcept {
     if (stopping_) break;
     std::unique_ptr<Action> action{due_.front()};
     due_.pop_front();
-    --idle_;
+    --idle_, ++begun_;
     lock.unlock();
     (*action)();
     action.reset();  // what it owns may need Python's lock, and may come back here
@@ -121,6 +146,7 @@ void Completions::stop() noexcept {
   std::unique_lock lock{mutex_};
   stopping_ = true;
   changed_.notify_all();
+  ends_.notify_all();
   changed_.wait_for(lock, patience_at_exit, [this] { return threads_ == 0; });
 }
 

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -36,6 +37,8 @@ class Completions {
   Completions();
   void push(Action* action) noexcept;
   void need_thread() noexcept;
+  bool start(void (Completions::*body)() noexcept) noexcept;
+  void watch() noexcept;
   void run() noexcept;
   void drive_all() noexcept;
 
@@ -43,11 +46,14 @@ class Completions {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::condition_variable ends_;
   std::deque<Action*> due_;
   std::deque<Action> to_drive_;
   bool driving_ = false;  // one thread does it
   int threads_ = 0;
   int idle_ = 0;
+  std::uint64_t begun_ = 0;  // actions
+  bool watching_ = false;    // one thread does it
   bool stopping_ = false;
 };
 
