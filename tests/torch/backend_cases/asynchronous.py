@@ -98,12 +98,17 @@ def callbacks_that_wait(rank, size):
 
     def wait(future):
         all_wait.wait(PATIENCE / 2)
-        return future.value()[0].item()
+        return tuple(future.wait()[0].shape)
 
-    works = [dist.all_reduce(torch.ones(1), async_op=True) for _ in range(many)]
+    tensors = [torch.zeros(1) for _ in range(many)]
+    works = [dist.irecv(tensor, (rank - 1) % size, tag=tag) for tag, tensor in enumerate(tensors)]
     done = [work.get_future().then(wait) for work in works]
+    dist.barrier()  # until here nobody has sent: what is done already calls back in then() itself
+    sent = [dist.isend(torch.ones(1), (rank + 1) % size, tag=tag) for tag in range(many)]
     all_wait.wait(PATIENCE / 2)
-    holds([future.wait() for future in done] == [size] * many)
+    holds([future.wait() for future in done] == [(1,)] * many)
+    for work in sent:
+        work.wait()
 
 
 @case

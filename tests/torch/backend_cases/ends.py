@@ -194,6 +194,8 @@ def begun_in_a_child(rank, size):
         work = dist.all_reduce(torch.ones(1), async_op=True)
         holds(work.get_future().then(lambda future: future.value()[0].item()).wait() == size)
         dist.irecv(torch.zeros(1), rank)  # dropped
+        store.set(f"ends/{rank}", "")  # who ends with work pending ends the group for others
+        store.wait([f"ends/{k}" for k in range(size)])
 
     in_child(begin)
     dist.barrier()
