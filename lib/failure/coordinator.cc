@@ -17,6 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds answer_time{300};
 constexpr milliseconds suspicion_time{60};
+constexpr milliseconds longest_comparison{300};
 /// All members of a group report the same wait at about the same time. One query serves all reports within this time.
 constexpr milliseconds asked_lately{150};
 /// A little more than the time that a report takes to arrive.
@@ -96,12 +97,13 @@ void Coordinator::hear(int reporter, const Failure& suspicion) {
   doubt.suspicions.emplace(reporter, suspicion);
 }
 
-/// When to decide. Where calls differ, an answer that is still to come says more than the ranks that met.
+/// When to decide. Where calls differ, an answer that is still to come says more than the ranks that met. But the
+/// members decide by themselves, each for another one, 400 ms after they suspected.
 Coordinator::Clock::time_point Coordinator::decision_time(std::uint64_t group, const Doubt& doubt) const {
   const bool differ =
       std::ranges::any_of(doubt.suspicions, [](const auto& entry) { return entry.second.code == ErrorCode::mismatch; });
   const bool asks = std::ranges::any_of(queries_, [=](const Query& query) { return query.report.group == group; });
-  return differ && asks ? Clock::time_point::max() : doubt.until;
+  return differ && asks ? doubt.until + longest_comparison : doubt.until;
 }
 
 void Coordinator::decide_suspicions(Clock::time_point now) {
