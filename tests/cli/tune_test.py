@@ -33,7 +33,8 @@ class Tuning(Case):
         lines = [line for line in self.table.read_text().splitlines() if line and not line.startswith("#")]
         self.assertTrue(lines, done)
         for line in lines:
-            self.assertRegex(line, r"^all_reduce +shm +2 +0-[124]K? +\S+ +(core-per-rank|oversubscribed)$")
+            self.assertRegex(line, r"^all_reduce +shm +2 +0-\d+K? +\S+ +(core-per-rank|oversubscribed)$")
+        self.assertRegex(lines[-1], r" 0-[124]K? ", "not beyond what was measured")
         for crowd, ranks in (("core-per-rank", 2), ("oversubscribed", 2)):
             if crowd in lines[0]:
                 self.table.write_text(f"all_reduce shm {ranks} * tree:2*2\n")
