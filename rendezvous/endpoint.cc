@@ -8,7 +8,6 @@
 #include <cstring>
 #include <future>
 #include <memory>
-#include <thread>
 
 #include "lib/base/background_thread.h"
 #include "lib/base/service_links.h"

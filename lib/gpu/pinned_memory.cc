@@ -73,12 +73,13 @@ PinnedMemory PinnedMemory::take(std::size_t bytes) {
   const auto size_class = static_cast<std::size_t>(std::countr_zero(size));
   Block* block = store().take(size_class);
   if (!block) {
-    const cuda::Current current{primary_context()};
+    const cuda::Context primary = primary_context();
+    const cuda::Current current{primary};
     const cuda::KnowsOfCapture knows;
     void* memory = nullptr;
     cuda::driver().cuMemHostAlloc(&memory, size, cuda::host_portable | cuda::host_mapped);
     new (memory) Word{0};
-    block = new Block{cuda::KnownContext{primary_context()}, static_cast<std::byte*>(memory), size_class};
+    block = new Block{cuda::KnownContext{primary}, static_cast<std::byte*>(memory), size_class};
   }
   PinnedMemory taken{block};
   taken.word().store(0, std::memory_order_relaxed);
