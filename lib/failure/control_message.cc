@@ -192,8 +192,10 @@ void for_each_field(SomeMessage& message, Field&& field) {
     case ControlMessage::Kind::departed:
       return field(message.ranks);
     case ControlMessage::Kind::failure:
-    case ControlMessage::Kind::suspicion:
       return field(message.failure);
+    case ControlMessage::Kind::suspicion:
+      field(message.failure);
+      return field(message.report);
     case ControlMessage::Kind::report:
     case ControlMessage::Kind::reunion:
       return field(message.report);

@@ -82,7 +82,8 @@ struct ControlMessage {
     answer,     ///< to the coordinator: `status`, for query `number`
     reunion,    ///< to the coordinator: the sender wants to go on with the survivors of `report`
     decision,   ///< from the coordinator: the survivors are `ranks`, and their group is `number`
-    suspicion,  ///< to the coordinator: a link broke, which looks like `failure` from here
+    suspicion,  ///< to the coordinator: a link broke or calls differ, which looks like `failure` from here; of calls,
+                ///< `report` says which the coordinator is to compare
     departed,   ///< from the coordinator: the processes of `ranks` have ended, as far as it knows on purpose
   };
   Kind kind = Kind::beat;

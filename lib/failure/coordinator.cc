@@ -47,7 +47,7 @@ void Coordinator::handle(int from, const ControlMessage& message) {
     case ControlMessage::Kind::failure:
       return publish(message.failure);
     case ControlMessage::Kind::suspicion:
-      return hear(from, message.failure);
+      return hear(from, message.failure, message.report);
     case ControlMessage::Kind::report:
       return inquire(message.report);
     case ControlMessage::Kind::answer:
@@ -91,10 +91,12 @@ void Coordinator::tell_who_departed() {
 
 // ---- Suspicions ------------------------------------------------------------------------------------------------
 
-void Coordinator::hear(int reporter, const Failure& suspicion) {
+void Coordinator::hear(int reporter, const Failure& suspicion, const Report& calls) {
   if (reporter != member_.rank_ && !member_.job_.is_alive(reporter)) return;
   Doubt& doubt = doubts_.try_emplace(suspicion.group, Doubt{{}, Clock::now() + suspicion_time}).first->second;
   doubt.suspicions.emplace(reporter, suspicion);
+  // All members' calls show which is the odd one, and not only those two that met.
+  if (suspicion.code == ErrorCode::mismatch) inquire(calls);
 }
 
 /// When to decide. Where calls differ, an answer that is still to come says more than the ranks that met. But the

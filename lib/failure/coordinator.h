@@ -57,7 +57,7 @@ class Coordinator {
     std::set<int> here;
   };
 
-  void hear(int reporter, const Failure& suspicion);
+  void hear(int reporter, const Failure& suspicion, const Report& calls);
   Clock::time_point decision_time(std::uint64_t group, const Doubt& doubt) const;
   void decide_suspicions(Clock::time_point now);
   Failure most_suspected(const Doubt& doubt) const;

@@ -88,8 +88,8 @@ void FailureDetector::tell(const Failure& failure) {
       [this, failure] { member_->send_to_coordinator({.kind = ControlMessage::Kind::failure, .failure = failure}); });
 }
 
-void FailureDetector::suspect(const Failure& failure) {
-  tasks_.post([this, failure] { member_->suspect(failure); });
+void FailureDetector::suspect(const Failure& failure, const Report& calls) {
+  tasks_.post([this, failure, calls] { member_->suspect(failure, calls); });
 }
 
 void FailureDetector::cut() {

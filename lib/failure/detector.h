@@ -54,9 +54,9 @@ class FailureDetector {
   /// The coordinator; perhaps this rank itself.
   int coordinator() const;
   void tell(const Failure& failure);
-  /// Reports a broken link, which both its ends notice. The coordinator finds out which of them is lost. If it does not
-  /// answer, the user is told `failure` as it is.
-  void suspect(const Failure& failure);
+  /// Reports a broken link, which both its ends notice, or that `calls` differ. The coordinator finds out which rank is
+  /// lost or is the odd one. If it does not answer, the user is told `failure` as it is.
+  void suspect(const Failure& failure, const Report& calls);
   void report(const Report& report);
   /// Cuts all connections, for fault injection.
   void cut();

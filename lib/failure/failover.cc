@@ -153,7 +153,7 @@ void Member::send_to_coordinator(const ControlMessage& message) {
 
 /// Sends the messages that had to wait for a coordinator, and suspicions about which the one before has not decided.
 void Member::catch_up() {
-  for (const Failure& suspicion : suspicions_.take_all()) suspect(suspicion);
+  for (const auto& [failure, calls] : suspicions_.take_all()) suspect(failure, calls);
   for (const ControlMessage& message : std::exchange(unposted_, {})) send_to_coordinator(message);
   shared_.tasks.post([this] { tell_reunions(); });
 }

@@ -35,9 +35,9 @@ void Member::begin(std::vector<Watched> ranks, const WatchSettings& settings, De
   user_ = &user;
 }
 
-void Member::suspect(const Failure& failure) {
-  suspicions_.add(failure);
-  send_to_coordinator({.kind = ControlMessage::Kind::suspicion, .failure = failure});
+void Member::suspect(const Failure& failure, const Report& calls) {
+  suspicions_.add({failure, calls});
+  send_to_coordinator({.kind = ControlMessage::Kind::suspicion, .failure = failure, .report = calls});
 }
 
 void Member::cut() {

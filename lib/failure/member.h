@@ -55,7 +55,7 @@ class Member {
   /// Takes the connection that another rank has made.
   void accept(int rank, Descriptor socket);
   void send_to_coordinator(const ControlMessage& message);
-  void suspect(const Failure& failure);
+  void suspect(const Failure& failure, const Report& calls);
   void cut();
   void tell_reunions();
   void leave_soon();

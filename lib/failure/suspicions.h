@@ -15,12 +15,18 @@ namespace tutti::detail {
 class Suspicions {
  public:
   using Clock = std::chrono::steady_clock;
+  struct Suspicion {
+    Failure failure;
+    Report calls = {};  ///< where calls differ: which
+  };
 
-  void add(const Failure& failure) { waiting_.push_back({failure, AnswerDeadline{answer_time, Clock::now()}}); }
+  void add(Suspicion suspicion) {
+    waiting_.push_back({std::move(suspicion), AnswerDeadline{answer_time, Clock::now()}});
+  }
   /// When the time of the first one is over; max: there is none.
   Clock::time_point next() const {
     auto next = Clock::time_point::max();
-    for (const auto& [failure, deadline] : waiting_) next = std::min(next, deadline.end());
+    for (const auto& [suspicion, deadline] : waiting_) next = std::min(next, deadline.end());
     return next;
   }
   /// Removes and returns those whose time is over.
@@ -31,15 +37,15 @@ class Suspicions {
         ++it;
         continue;
       }
-      overdue.push_back(std::move(it->first));
+      overdue.push_back(std::move(it->first.failure));
       it = waiting_.erase(it);
     }
     return overdue;
   }
   /// Removes and returns all.
-  std::vector<Failure> take_all() {
-    std::vector<Failure> all;
-    for (const auto& [failure, deadline] : std::exchange(waiting_, {})) all.push_back(failure);
+  std::vector<Suspicion> take_all() {
+    std::vector<Suspicion> all;
+    for (auto& [suspicion, deadline] : std::exchange(waiting_, {})) all.push_back(std::move(suspicion));
     return all;
   }
 
@@ -47,7 +53,7 @@ class Suspicions {
   /// Enough for the coordinator to hear all reports and to answer.
   static constexpr std::chrono::milliseconds answer_time{400};
 
-  std::vector<std::pair<Failure, AnswerDeadline>> waiting_;
+  std::vector<std::pair<Suspicion, AnswerDeadline>> waiting_;
 };
 
 }  // namespace tutti::detail

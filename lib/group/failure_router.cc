@@ -69,10 +69,13 @@ Failure FailureRouter::failure_of(const Group& group, const Error& reason) const
   return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
 }
 
-/// Where calls differ, all ranks' calls show which is the odd one, and not only those two that met.
 void FailureRouter::suspect(Group& group, const Error& reason) noexcept {
-  if (reason.code() == ErrorCode::mismatch) ask(group, {.operation = reason.operation(), .call = {}});
-  detector_->suspect(failure_of(group, reason));
+  Report calls;
+  if (reason.code() == ErrorCode::mismatch) {
+    calls = reunion_of(group);
+    calls.operation = reason.operation();
+  }
+  detector_->suspect(failure_of(group, reason), calls);
 }
 
 void FailureRouter::cut() noexcept {

@@ -115,8 +115,7 @@ TEST_CASE_TEMPLATE("of two ranks that suspect each other the one is named that c
   // Rank 1 is heard first, and a vote would end with it.
   const auto suspect = [](ControlConnection& connection, int reporter, int culprit) {
     connection.send({.kind = ControlMessage::Kind::suspicion,
-                     .failure = {.group = 9, .code = ErrorCode::mismatch, .culprit = culprit, .text = "differs"}});
-    connection.send({.kind = ControlMessage::Kind::report,
+                     .failure = {.group = 9, .code = ErrorCode::mismatch, .culprit = culprit, .text = "differs"},
                      .report = {.group = 9, .operation = 5, .reporter = reporter, .call = {}, .members = {0, 1, 2}}});
   };
   ControlConnection second = join(1), third = join(2);

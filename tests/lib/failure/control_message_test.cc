@@ -35,8 +35,11 @@ ControlMessage full(Kind kind) {
       message.ranks = {1, 4};
       break;
     case Kind::failure:
+      message.failure = failure;
+      break;
     case Kind::suspicion:
       message.failure = failure;
+      message.report = report;
       break;
     case Kind::report:
     case Kind::reunion:

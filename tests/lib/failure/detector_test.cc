@@ -262,7 +262,7 @@ std::vector<ControlMessage> samples() {
           {.kind = ControlMessage::Kind::ready},
           {.kind = ControlMessage::Kind::leave, .ranks = {1, 2, 3}},
           {.kind = ControlMessage::Kind::failure, .failure = failure},
-          {.kind = ControlMessage::Kind::suspicion, .failure = failure},
+          {.kind = ControlMessage::Kind::suspicion, .failure = failure, .report = report},
           {.kind = ControlMessage::Kind::report, .report = report},
           {.kind = ControlMessage::Kind::question, .number = 5, .report = report},
           {.kind = ControlMessage::Kind::answer, .number = 5, .status = status},
@@ -302,7 +302,7 @@ TEST_CASE("a message with a word that does not exist is none") {
     changed[place] = static_cast<char>(value);
     return decode_control_message(changed).has_value();
   };
-  CHECK(with(0, static_cast<int>(ControlMessage::Kind::suspicion)));
+  CHECK(with(0, static_cast<int>(ControlMessage::Kind::failure)));
   CHECK(!with(0, static_cast<int>(ControlMessage::Kind::departed) + 1));
   CHECK(with(9, error_code_count - 1));
   CHECK(!with(9, error_code_count));

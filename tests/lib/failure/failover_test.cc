@@ -353,6 +353,28 @@ TEST_CASE_TEMPLATE("a decision about survivors stands although the coordinator t
   }
 }
 
+TEST_CASE_TEMPLATE("calls that differ are compared by the next coordinator where the one before left first", Kind,
+                   OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = FailureDetector::Clock::now() + 20s;
+  Nobody user;
+  SilentCoordinator<Kind> first{key};
+  FailureDetector second{1, open_acceptor<Kind>(1, key), key};
+  const Place third{Kind::anywhere(), true};
+  second.begin({{first.address(), "r0"}, {second.address(), "r1"}, {third.address(), "r2"}}, never_silent, user,
+               deadline);
+  ControlConnection to_third = dial(2, 1, second.address(), key, deadline);
+  to_third.send({.kind = ControlMessage::Kind::beat});
+  {
+    ControlConnection to_first = first.take(deadline);
+    second.suspect({.group = 9, .code = ErrorCode::mismatch, .culprit = 2, .text = "differs"},
+                   {.group = 9, .operation = 5, .reporter = 1, .call = {}, .members = {0, 1, 2}});
+    REQUIRE(hear(to_first, ControlMessage::Kind::suspicion, 1, deadline));
+    to_first.send({.kind = ControlMessage::Kind::leave});
+  }
+  CHECK(hear(to_third, ControlMessage::Kind::question, 1, deadline));
+}
+
 TEST_CASE_TEMPLATE("all ranks are told which one went before everybody was there", Kind, OverTcp, OverUnix) {
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
