@@ -35,8 +35,10 @@ Staging::Staging(const Request& request, int rank)
   if (writes)
     output_.parts = parts_of(request.output, counts_in(traits.output, traits.exchanges() ? recv_counts_ : counts_),
                              traits.exchanges() ? request.recv_displacements : request.displacements);
-  // In place on the device, in place here: but a call that may not be gets its copy of the input for nothing.
-  const bool in_place = request.input.data == request.output.data && traits.in_place != InPlace::never;
+  // In place on the device, in place here: but a call that may not be gets its copy of the input for nothing. Parts
+  // with displacements lie elsewhere here, in another order perhaps, and where the two begin says nothing.
+  const bool moves_parts = !request.displacements.empty() || !request.recv_displacements.empty();
+  const bool in_place = !moves_parts && request.input.data == request.output.data && traits.in_place != InPlace::never;
   const std::size_t apart = in_place ? 0 : (input_.parts.bytes() + 63) / 64 * 64;
   output_.in_memory = apart;
   memory_ = PinnedMemory::take(apart + std::max(input_.parts.bytes(), output_.parts.bytes()));

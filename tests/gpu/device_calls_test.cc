@@ -99,6 +99,17 @@ struct Cases {
     CHECK(same_bits(device.read(), host));
     ++checked;
   }
+  /// The part of this rank lies in the vector of all parts. `call(calls, part, whole)`
+  template <class Call>
+  void compare_part_in_place(const char* name, std::size_t place, std::size_t own, std::size_t size, const Call& call) {
+    std::vector<T> host = data_of<T>(comm.rank(), size);
+    OnDevice<T> device{host};
+    call(comm, std::span{host}.subspan(place, own), std::span{host});
+    make(comm, way, [&](auto& calls) { return call(calls, device.part(place, own), device.span()); });
+    INFO(name << " in place, of " << count << " elements, way " << static_cast<int>(way) << ", rank " << comm.rank());
+    CHECK(same_bits(device.read(), host));
+    ++checked;
+  }
 
   void run() {
     const auto all = n() * count;
@@ -122,9 +133,10 @@ struct Cases {
   void run_parts() {
     std::vector<std::size_t> counts(n()), places(n());
     for (std::size_t k = 0; k < n(); ++k) counts[k] = k % 3 == 1 ? 0 : count + k;
-    std::size_t end = 0;
-    for (std::size_t k = n(); k-- > 0;) places[k] = end + 1, end += counts[k] + 2;
+    std::size_t end = 0;  // the last part is the first in memory
+    for (std::size_t k = n(); k-- > 0;) places[k] = end, end += counts[k] + 2;
     const std::size_t own = counts[static_cast<std::size_t>(comm.rank())];
+    const std::size_t place = places[static_cast<std::size_t>(comm.rank())];
     const tutti::Counts parts{counts, places};
     const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
     compare("all_gather_v", own, end,
@@ -137,6 +149,15 @@ struct Cases {
             [&](auto& c, auto in, auto out) { return c.scatter_v(in, parts, out, root(), options); });
     compare("reduce_scatter_v", end, own,
             [&](auto& c, auto in, auto out) { return c.reduce_scatter_v(in, out, parts, op, options); });
+    compare_part_in_place("all_gather_v", place, own, end,
+                          [&](auto& c, auto part, auto all) { return c.all_gather_v(part, all, parts, options); });
+    compare_part_in_place("gather_v", place, own, end,
+                          [&](auto& c, auto part, auto all) { return c.gather_v(part, all, parts, root(), options); });
+    compare_part_in_place("scatter_v", place, own, end,
+                          [&](auto& c, auto part, auto all) { return c.scatter_v(all, parts, part, root(), options); });
+    compare_part_in_place("reduce_scatter_v", place, own, end, [&](auto& c, auto part, auto all) {
+      return c.reduce_scatter_v(all, part, parts, op, options);
+    });
   }
 };
 
