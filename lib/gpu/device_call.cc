@@ -55,11 +55,6 @@ void DeviceCall::enqueue(cuda::Commands& commands, const std::function<void()>& 
     dropped_ = true;
     throw;
   }
-  retain();
-  operation_.then([this](const Error* error) {
-    operation_ended(error);
-    release();
-  });
   submit();
   commands.wait(cuda::address_of(&staging_->word()), 1);
   commands.flush();
@@ -69,7 +64,15 @@ void DeviceCall::enqueue(cuda::Commands& commands, const std::function<void()>& 
   call_in_engine(commands, &DeviceCall::output_is_there);
 }
 
-void DeviceCall::start() noexcept { engine_->look_at(*this, deadline_after(timeout_)); }
+/// The operation may have ended already. This call cannot, before the engine has it.
+void DeviceCall::start() noexcept {
+  engine_->look_at(*this, deadline_after(timeout_));
+  retain();
+  operation_.then([this](const Error* error) {
+    operation_ended(error);
+    release();
+  });
+}
 
 void DeviceCall::input_is_there() {
   if (!operation_.over()) begin_();

@@ -1,0 +1,68 @@
+// Messages between GPUs: how they end, their order, and what waits for them.
+
+#include <doctest/doctest.h>
+#include <tutti/gpu.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/on_device.h"
+#include "tests/gpu/windows.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+namespace cuda = tutti::cuda;
+using tutti::Communicator;
+using tutti::ErrorCode;
+using tutti::testing::code_of;
+using tutti::testing::context;
+using tutti::testing::has_gpu;
+using tutti::testing::on_ranks;
+using tutti::testing::OnDevice;
+using tutti::testing::same_bits;
+
+TEST_CASE("messages that do not fit, and are there before they are received") {
+  if (!has_gpu()) return;
+  on_ranks(2, [](Communicator& comm) {
+    const cuda::OwnStream stream{context()};
+    const std::vector<float> twenty(20, 1);
+    const OnDevice<float> in{std::vector<float>(10, 5)};
+    for (int turn = 0; turn < 50; ++turn) {
+      if (comm.rank() == 0) comm.send(twenty, 1);
+      comm.barrier();
+      if (comm.rank() == 0) continue;
+      CHECK(comm.probe(0).count == 20);
+      std::string text;
+      CHECK(code_of([&] { comm.irecv(in.span(), 0, {.stream = stream.get()}).wait(); }, text) == ErrorCode::truncated);
+      INFO(text);
+      CHECK(same_bits(in.read(), std::vector<float>(10, 5)));
+    }
+    comm.barrier();
+  });
+}
+
+TEST_CASE("messages that are started after the communicator has failed") {
+  if (!has_gpu()) return;
+  on_ranks(2, [](Communicator& world) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(10)};
+    for (int turn = 0; turn < 50; ++turn) {
+      Communicator comm = world.split(0);
+      comm.abort("the test wants it");
+      for (int i = 0; i < 4; ++i) {
+        std::string text;
+        const auto sends = [&] { comm.isend(data.span(), 1 - comm.rank(), {.stream = stream.get()}).wait(); };
+        CHECK(code_of(sends, text) == ErrorCode::aborted);
+        INFO(text);
+      }
+    }
+    world.barrier();
+  });
+}
+
+}  // namespace
