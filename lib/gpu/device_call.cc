@@ -56,6 +56,7 @@ void DeviceCall::enqueue(cuda::Commands& commands, const std::function<void()>& 
     throw;
   }
   submit();
+  if (!staging_->stream_waits()) return;
   commands.wait(cuda::address_of(&staging_->word()), 1);
   commands.flush();
   mark(2);
@@ -80,7 +81,7 @@ void DeviceCall::input_is_there() {
 
 void DeviceCall::operation_ended(const Error* error) {
   let_stream_go_on();
-  if (error && !over()) engine_->finished(*this, error);
+  if ((error || !staging_->stream_waits()) && !over()) engine_->finished(*this, error);
 }
 
 void DeviceCall::output_is_there() {

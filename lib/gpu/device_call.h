@@ -16,7 +16,8 @@ namespace tutti::detail {
 
 /// A call on device memory that was started. Its stream copies the input to pinned memory, tells the engine, waits, and
 /// copies the output back, all enqueued at the call. The engine runs an ordinary operation on the pinned memory in
-/// between, and ends the stream's wait by a store. Nobody calls the driver meanwhile.
+/// between, and ends the stream's wait by a store. Nobody calls the driver meanwhile. For a message that is sent the
+/// stream copies the input, and goes on.
 ///
 /// Ownership: holds the operation and the pinned memory. The stream holds a reference until it has passed the call.
 class DeviceCall final : public Pending {

@@ -54,7 +54,8 @@ Staging::Staging(const Request& request, int rank)
   if (writes) request_.output.count = output_.parts.bytes() / element;
 }
 
-Staging::Staging(const ConstBuffer& sent) : request_{.collective = Collective::barrier, .input = sent, .output = {}} {
+Staging::Staging(const ConstBuffer& sent)
+    : request_{.collective = Collective::barrier, .input = sent, .output = {}}, stream_waits_(false) {
   input_.parts = parts_of(sent, {}, {});
   memory_ = PinnedMemory::take(input_.parts.bytes());
   request_.input.data = memory_.data();

@@ -34,6 +34,8 @@ class Staging {
   void copy_output(cuda::Commands& commands, std::size_t bytes) const;
   std::size_t input_bytes() const { return input_.parts.bytes(); }
   std::size_t output_bytes() const { return output_.parts.bytes(); }
+  /// False for a message that is sent: its stream has nothing to wait for, and one that waits may keep up others.
+  bool stream_waits() const { return stream_waits_; }
   /// A stream may wait for it between the two.
   std::atomic<std::uint64_t>& word() const { return memory_.word(); }
 
@@ -48,6 +50,7 @@ class Staging {
   std::vector<std::size_t> recv_counts_;
   Side input_;
   Side output_;
+  bool stream_waits_ = true;
   PinnedMemory memory_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ using tutti::ErrorCode;
 using tutti::testing::code_of;
 using tutti::testing::context;
 using tutti::testing::has_gpu;
+using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
 using tutti::testing::OnDevice;
 using tutti::testing::same_bits;
@@ -62,6 +64,29 @@ TEST_CASE("messages that are started after the communicator has failed") {
       }
     }
     world.barrier();
+  });
+}
+
+TEST_CASE("messages that nobody has received yet do not keep the stream of their sender") {
+  if (!has_gpu() || is_thread()) return;  // a sender's thread waits
+  constexpr std::size_t count = 200'000;  // too long to be kept at the receiver
+  on_ranks(2, [&](Communicator& comm) {
+    const cuda::OwnStream stream{context()};
+    OnDevice<float> data{std::vector<float>(count, static_cast<float>(comm.rank()))};
+    std::optional<tutti::Work> sent;
+    if (comm.rank() == 0) {
+      sent = comm.isend(data.span(), 1, {.timeout = 10s, .stream = stream.get()});
+      cuda::driver().cuStreamSynchronize(stream.get());  // else until the deadline, which then ends all
+      CHECK(!sent->done());
+      data.write(std::vector<float>(count, 7));  // the message has been read
+    }
+    comm.barrier();
+    if (comm.rank() == 1) {
+      CHECK(comm.recv(data.span(), 0, {.stream = stream.get()}).count == count);
+      CHECK(same_bits(data.read(), std::vector<float>(count, 0)));
+    }
+    if (sent) sent->wait();
+    comm.barrier();
   });
 }
 
