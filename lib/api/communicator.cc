@@ -104,9 +104,9 @@ Buffer writable(ConstBuffer data) {
   return {const_cast<void*>(data.data), data.count, data.type, data.unit};
 }  // a send only reads
 
-/// Nothing for memory of the host, or no memory at all.
+/// Nothing for memory of the host.
 std::optional<DeviceCopies> copies_of(MessageCall& call, Group& group, const MessageOptions& options, Memory memory) {
-  if (memory == Memory::host || call.bytes.empty()) return std::nullopt;
+  if (memory == Memory::host) return std::nullopt;
   return std::make_optional<DeviceCopies>(call, group, OnStream{options.stream});
 }
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,14 +23,20 @@ namespace tutti {
 namespace detail {
 namespace {
 
+using Buffers = std::vector<DeviceStream::Buffer>;
+
+/// `buffers`: those that are not empty.
+DeviceStream stream_of(const std::string& name, const Buffers& buffers, OnStream on) {
+  return buffers.empty() ? DeviceStream{name, nullptr, on.stream} : DeviceStream{name, buffers, on.stream};
+}
+
 DeviceStream stream_of(const Request& request, const Group& group, OnStream on) {
   const std::string name = name_on_rank(request, group);
   const int rank = group.rank();
-  std::vector<DeviceStream::Buffer> buffers;
+  Buffers buffers;
   if (uses_input(request, rank)) buffers.push_back({"in", request.input.data});
   if (uses_output(request, rank)) buffers.push_back({"out", request.output.data});
-  DeviceStream stream =
-      buffers.empty() ? DeviceStream{name, nullptr, on.stream} : DeviceStream{name, buffers, on.stream};
+  DeviceStream stream = stream_of(name, buffers, on);
   stream.prepare(name);
   return stream;
 }
@@ -86,7 +91,7 @@ DeviceCopies::DeviceCopies(const Request& request, Group& group, const DeviceStr
 DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
     : group_(group),
       name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
-      stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
+      stream_(stream_of(name_, call.bytes.empty() ? Buffers{} : Buffers{{"data", call.bytes.data()}}, on)),
       staging_([&] {
         stream_.prepare(name_);
         stream_.refuse_capture(name_,

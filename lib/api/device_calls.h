@@ -18,7 +18,8 @@ class DeviceCopies {
  public:
   /// `request` is a checked collective.
   DeviceCopies(const Request& request, Group& group, const DeviceStream& stream);
-  /// `call` is a checked message, which will use pinned memory from here on.
+  /// `call` is a checked message, which will use pinned memory from here on. One without elements, too, has its place
+  /// in the stream.
   DeviceCopies(MessageCall& call, Group& group, OnStream on);
 
   /// The collective on pinned memory.

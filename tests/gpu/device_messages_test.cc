@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/gpu/device_ranks.h"
+#include "tests/gpu/gate.h"
 #include "tests/gpu/on_device.h"
 #include "tests/gpu/windows.h"
 
@@ -22,6 +23,8 @@ using tutti::Communicator;
 using tutti::ErrorCode;
 using tutti::testing::code_of;
 using tutti::testing::context;
+using tutti::testing::Current;
+using tutti::testing::Gate;
 using tutti::testing::has_gpu;
 using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
@@ -86,6 +89,30 @@ TEST_CASE("messages that nobody has received yet do not keep the stream of their
       CHECK(same_bits(data.read(), std::vector<float>(count, 0)));
     }
     if (sent) sent->wait();
+    comm.barrier();
+  });
+}
+
+TEST_CASE("messages without elements come in the order of their stream") {
+  if (!has_gpu() || is_thread()) return;  // as above
+  on_ranks(2, [](Communicator& comm) {
+    const Current current;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(10)};
+    if (comm.rank() == 0) {
+      const Gate gate;
+      gate.close(context(), stream.get());
+      tutti::Work ten = comm.isend(data.span(), 1, {.stream = stream.get()});
+      tutti::Work none = comm.isend(data.part(0, 0), 1, {.stream = stream.get()});
+      tutti::Work three = comm.isend(data.part(0, 3), 1, {.stream = stream.get()});
+      CHECK(!none.done());
+      gate.open();
+      for (tutti::Work* const work : {&ten, &none, &three}) work->wait();
+    } else {
+      CHECK(comm.recv(data.span(), 0).count == 10);
+      CHECK(comm.recv(data.part(0, 0), 0).count == 0);
+      CHECK(comm.recv(data.span(), 0).count == 3);
+    }
     comm.barrier();
   });
 }
