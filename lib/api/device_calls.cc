@@ -140,7 +140,7 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::
     operation.then([traced, &operation](const Error*) { traced->begins(operation.frame()); });
     call.trace_as(traced);
   }
-  call.on_device = copies.place();
+  call.on_device = copies.stream().place();
   Work work = Internals::make<Work>(&call);
   copies.on_device([&](cuda::Commands& commands) {
     call.enqueue(commands, [&] {
@@ -189,9 +189,13 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
     if (const std::optional<StreamCalls::Planned> planned = streams->plan(request))
       return streams->start(request, *planned, stream, asynchronous);
   if (!uses_memory(request, group.rank())) {
-    if (asynchronous) return Internals::start(comm, request);
-    Internals::perform(comm, request);
-    return Work{};
+    if (!asynchronous) {
+      Internals::perform(comm, request);
+      return Work{};
+    }
+    Work work = Internals::start(comm, request);
+    Internals::pending(work)->on_device = stream.place();
+    return work;
   }
   const DeviceCopies copies{request, group, stream};
   if (asynchronous && copies.may_wait_on_device()) return start_on_device(*state, copies, request.timeout);
@@ -212,7 +216,7 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, const
   auto& device_call = *new DeviceCall{
       group.context().engine, copies.staging(), message, [&messages, &message] { messages.stream_is_there(message); },
       call.timeout,           call.describe()};
-  device_call.on_device = copies.place();
+  device_call.on_device = copies.stream().place();
   Work work = Internals::make<Work>(&device_call);
   copies.on_device(
       [&](cuda::Commands& commands) { device_call.enqueue(commands, [&] { engine.submit(device_call); }); });

@@ -35,7 +35,6 @@ class DeviceCopies {
   bool may_wait_on_device() const;
   const std::shared_ptr<const Staging>& staging() const { return staging_; }
   const DeviceStream& stream() const { return stream_; }
-  Pending::OnDevice place() const { return {stream_.context(), stream_.stream(), stream_.id()}; }
   /// Runs `work`, which calls the driver.
   template <class Work>
   void on_device(const Work& work) const;

@@ -190,7 +190,7 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
                                      watch_, order_.passed(stream.known_context()), lowered.traced),
                                  planned.location.hash());
   operation.asynchronous = asynchronous;
-  operation.on_device = {stream.context(), stream.stream(), stream.id()};
+  operation.on_device = stream.place();
   Work work = Internals::make<Work>(&operation);
   submit(operation, lowered.staged, [&] {
     counters_ = lowered.after;

@@ -28,7 +28,7 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 class CapturedWork final : public Pending {
  public:
   CapturedWork(std::shared_ptr<Engine> engine, const DeviceStream& stream) : Pending(std::move(engine)) {
-    on_device = {stream.context(), stream.stream(), stream.id(), stream.capture().id};
+    on_device = stream.place();
     finish();
   }
   void start() noexcept override {}

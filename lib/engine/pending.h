@@ -65,7 +65,7 @@ class Pending {
   /// Ends the operation, once: publishes the outcome and runs the continuations.
   void finish(const Error* error = nullptr) noexcept;
 
-  /// Where a call on device memory does its work; set before it is submitted.
+  /// Where a call on device memory does its work; set before the program gets its Work.
   struct OnDevice {
     void* context = nullptr;  ///< null: the call is on host memory
     void* stream = nullptr;

@@ -35,6 +35,8 @@ class DeviceStream {
   const cuda::KnownContext& known_context() const { return known_context_; }
   /// cuda::id_of().
   std::uint64_t id() const { return id_; }
+  /// For Work::wait_on(): where a call does its work.
+  Pending::OnDevice place() const { return {context_, stream_, id_, capture_.id}; }
   /// Null: the stream is not being captured into a graph.
   const cuda::Capture& capture() const { return capture_; }
   /// Throws Error{unsupported} if it is. `why` a graph cannot hold the call, and the remedy.

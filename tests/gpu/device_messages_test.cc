@@ -117,4 +117,35 @@ TEST_CASE("messages without elements come in the order of their stream") {
   });
 }
 
+TEST_CASE("messages and parts without elements: another stream can come after them") {
+  if (!has_gpu()) return;
+  on_ranks(2, [](Communicator& world) {
+    Communicator comm = world.split(0);
+    const cuda::OwnStream stream{context()}, other{context()};
+    const OnDevice<float> data{std::vector<float>(50, 1)}, out{std::vector<float>(50)};
+    comm.all_reduce(data.span(), tutti::sum);  // agrees how calls run
+    const std::vector<std::size_t> counts{0, 50};
+    const std::size_t own = counts[static_cast<std::size_t>(comm.rank())];
+    std::vector<float> on_host(50);
+    if (comm.rank() == 1) world.barrier();
+    tutti::Work first = comm.async().all_reduce(on_host, tutti::sum);
+    tutti::Work part = comm.async().gather_v(data.part(0, own), out.part(0, own), counts, 1, {.stream = stream.get()});
+    std::optional<tutti::Work> message;
+    if (comm.rank() == 1) message = comm.isend(data.part(0, 0), 0, {.stream = stream.get()});
+    if (comm.rank() == 0 && !is_thread()) message = comm.irecv(out.part(0, 0), 1, {.stream = stream.get()});
+    if (comm.rank() == 0) {
+      CHECK(!first.done());  // nor is what comes after it
+      CHECK_NOTHROW(part.wait_on(other.get()));
+      if (message) CHECK_NOTHROW(message->wait_on(other.get()));
+      world.barrier();
+    }
+    first.wait();
+    part.wait();
+    if (message) message->wait();
+    if (comm.rank() == 0 && is_thread()) CHECK(comm.recv(out.part(0, 0), 1).count == 0);
+    cuda::driver().cuStreamSynchronize(other.get());
+    world.barrier();
+  });
+}
+
 }  // namespace
