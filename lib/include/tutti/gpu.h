@@ -29,8 +29,8 @@ inline namespace TUTTI_ABI {
 /// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return once
 ///            their work is enqueued; the result is there for what follows in the stream, for another stream after
 ///            Work::wait_on(), and for the host after Work::wait().
-/// Messages:  sends and receives begin when their stream gets to them, and match in this order: in that of the calls
-///            within a stream, or between streams that events order. Otherwise a message in another stream may overtake.
+/// Messages:  a send or receive begins when its stream gets to it. So the order of the calls is that of the messages
+///            within a stream, or between streams that events order; else one may overtake the other.
 /// Agreement: as for host memory. All ranks give device memory. A communicator's first such call also agrees how they
 ///            run, by host calls among its ranks. It may take some ten milliseconds, and wait for all that the GPU
 ///            does.
