@@ -27,7 +27,7 @@ bool is_wait(const algorithms::StreamCommand& command) {
 
 }  // namespace
 
-/// What the engine does after a failure.
+/// What the engine does after a failure, as long as it runs: then other ranks do not write to the words any more.
 class StreamRelease final : public Pending {
  public:
   StreamRelease(std::shared_ptr<Engine> engine, std::shared_ptr<StreamFlight> flight, std::function<void()> end_waits)
@@ -40,9 +40,10 @@ class StreamRelease final : public Pending {
   void start() noexcept override { expire(); }
   void expire() noexcept override {
     end_waits_();
-    if (!flight_->has_calls() || Clock::now() >= end_) return engine_->finished(*this);
+    if (!flight_->has_calls() || Clock::now() >= end_ || engine_->has_stopped()) return engine_->finished(*this);
     engine_->look_at(*this, Clock::now() + pause);
   }
+  void engine_stops() noexcept override { expire(); }
   void departed(std::span<const int>) noexcept override {}
   void abort(std::string_view) noexcept override {}
 

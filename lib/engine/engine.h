@@ -82,8 +82,9 @@ class Engine final {
   bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());
   /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);
-  /// Joins the helper thread; nothing may be submitted afterwards.
-  void stop() noexcept { helper_.stop(); }
+  /// Joins the helper thread. What is submitted afterwards must end by itself.
+  void stop() noexcept;
+  bool has_stopped() const noexcept { return helper_.has_stopped(); }
 
   // ---- For the owner ----
   /// One pass over all transports, for a caller that looks for a message itself.

@@ -27,6 +27,7 @@ class Helper {
     begun_.fetch_add(1);
   }
   void work_ends() noexcept { asynchronous_.fetch_sub(1); }
+  bool has_stopped() const noexcept { return stopping_.load(); }
   /// Whether asynchronous operations are running.
   bool has_work() const noexcept { return asynchronous_.load() > 0; }
   /// The same, but the answer may be a little old.

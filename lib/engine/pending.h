@@ -50,6 +50,8 @@ class Pending {
   virtual void expire() noexcept = 0;
   /// The processes of these global ranks have ended, and this operation may be waiting for one of them.
   virtual void departed(std::span<const int> ranks) noexcept = 0;
+  /// The engine has stopped: no thread drives it any more, so that expire() is not called.
+  virtual void engine_stops() noexcept {}
   /// Ends everything on its communicator, on all ranks. Any thread may call.
   virtual void abort(std::string_view reason) noexcept = 0;
 

@@ -1,6 +1,7 @@
 // What calls that are captured into graphs refuse, and what they do not disturb.
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <tutti/gpu.h>
 #include <tutti/gpu_memory.h>
 #include <tutti/tutti.h>
@@ -8,9 +9,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -160,6 +166,49 @@ TEST_CASE("graphs: those that are gone go by and by, though no other calls are m
     // Each has an event. The driver tells a moment later that a graph is gone.
     CHECK(counted("fake_cuda_events") < before + captures / 2);
     comm.barrier();
+  });
+}
+
+/// Waits for threads of the driver's, which let go of what was in streams and graphs.
+std::ptrdiff_t files_open(std::ptrdiff_t wanted) {
+  std::ptrdiff_t open = 0;
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{10};;) {
+    open = std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
+    if (open <= wanted || std::chrono::steady_clock::now() >= end) return open;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("graphs: one that is launched after its job has ended leaves nothing of it behind") {
+  if (!may_have_windows()) return;
+  const Setting mode{"TUTTI_GPU_MODE", "one-shot"};
+  on_ranks(2, [](Communicator& world) {
+    const Current current;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(8, 1)};
+    std::ptrdiff_t open = std::numeric_limits<std::ptrdiff_t>::max();
+    for (int turn = 0; turn < 3; ++turn) {
+      std::optional<CapturedGraph> graph;
+      {
+        const std::string meeting = std::getenv("TUTTI_RDZV") + fmt::format(".{}", turn);
+        Communicator comm = tutti::connect({.rank = world.rank(), .size = 2, .rendezvous = meeting});
+        comm.all_reduce(data.span(), tutti::sum, {.algorithm = "direct", .stream = stream.get()});
+        graph.emplace(captured(stream, [&] {
+          (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = "direct", .stream = stream.get()});
+        }));
+        graph->launch(stream.get());
+        synchronize(stream);
+        comm.barrier();
+      }
+      graph->launch(stream.get());
+      synchronize(stream);
+      graph.reset();
+      world.barrier();
+      const std::ptrdiff_t now = files_open(open);
+      if (turn > 0) CHECK(now <= open);  // the first one has made what stays
+      open = now;
+    }
+    world.barrier();
   });
 }
 
