@@ -55,6 +55,14 @@ class Gpu(World):
     def test_two(self):
         self.on_gpu("gpu_collectives", "gpu_messages", "gpu_barrier", size=2)
 
+    def test_ends(self):
+        for mode in ("staged", "streams"):
+            for schedule in ("lazy", "eager"):
+                with self.subTest(mode=mode, schedule=schedule):
+                    how = {"mode": mode, "schedule": schedule, "size": 2}
+                    self.on_gpu("gpu_destroyed_after_wait", "gpu_destroying_is_interrupted", "gpu_ends_after_wait", **how)
+                    self.on_gpu("gpu_fails_after_wait", **how)
+
     def test_killed(self):
         for mode in ("staged", "streams"):
             with self.subTest(mode=mode):

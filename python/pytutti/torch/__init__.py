@@ -7,6 +7,7 @@ import atexit
 import dataclasses
 import datetime
 import os
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -98,10 +99,12 @@ _user = 0  # the process that has loaded the extension
 def _end() -> None:
     """Ends what still runs at the end of the process, while Python can be called. A child of fork() has none of it.
 
-    It comes after the functions that the program registers, which may still use its process groups.
+    It comes after the functions that the program registers, which may still use its process groups. Streams may still
+    be in calls that the program has waited for: they come to their end, unless an exception ends the program, of which
+    other ranks are to learn at once.
     """
     if os.getpid() == _user:
-        _extension().end()
+        _extension().end(has_failed=getattr(sys, "last_value", None) is not None)
 
 
 atexit.register(_end)

@@ -14,5 +14,6 @@
 #include "module.cc"
 #include "monitor.cc"
 #include "store.cc"
+#include "stream_waits.cc"
 #include "tensors.cc"
 #include "work.cc"

@@ -1,30 +1,14 @@
 #include "backend.h"
 
-#include <Python.h>
-
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <utility>
 
 #include "errors.h"
+#include "interrupts.h"
 
 namespace tutti_torch {
-namespace {
-
-/// Lets other threads run Python while this one may wait; does nothing where it could not have Python anyway.
-class WithoutPython {
- public:
-  WithoutPython() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  WithoutPython(const WithoutPython&) = delete;
-  WithoutPython& operator=(const WithoutPython&) = delete;
-  ~WithoutPython() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-
- private:
-  PyThreadState* const state_;
-};
-
-}  // namespace
 
 TuttiBackend::TuttiBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                            std::chrono::milliseconds timeout, std::string name, const Settings& settings)
@@ -49,14 +33,13 @@ TuttiBackend::TuttiBackend(TuttiBackend& parent, const std::vector<int>& ranks, 
   init();
 }
 
-TuttiBackend::~TuttiBackend() {
-  const WithoutPython waiting;
-  shutdown();
-}
+TuttiBackend::~TuttiBackend() { in_destructor(std::bind_front(&TuttiBackend::shutdown, this)); }
 
 void TuttiBackend::shutdown() {
+  const std::exception_ptr interrupt = communicator_.await_streams();
   communicator_.close();
   monitor_.close();
+  if (interrupt) std::rethrow_exception(interrupt);
 }
 
 c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,

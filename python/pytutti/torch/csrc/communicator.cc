@@ -43,6 +43,11 @@ void Communicator::close() noexcept {
   tutti_comm_free(comm_);
 }
 
+std::exception_ptr Communicator::await_streams() const noexcept {
+  const bool is_idle = !closed_ && process_ == ::getpid() && users_.load() == 0;
+  return is_idle && !process_ends() ? stream_waits_->wait() : nullptr;
+}
+
 bool Communicator::is_used_by_this_thread() const noexcept {
   for (const Use* use = Use::innermost_; use != nullptr; use = use->outer_)
     if (&use->owner_ == this) return true;

@@ -4,7 +4,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <string>
+
+#include "stream_waits.h"
 
 namespace tutti_torch {
 
@@ -28,6 +32,8 @@ class Communicator {
   /// Frees it. Calls and work that are still under way fail, here and on the other ranks. Later calls of this function
   /// do nothing. In a call of this thread's own, which is interrupted by a signal's handler, it is freed after that.
   void close() noexcept;
+  /// To be called before close(): waits as StreamWaits does, unless calls are to be ended, or the process.
+  std::exception_ptr await_streams() const noexcept;
   /// Makes all calls fail, here and on the other ranks, until it is closed.
   void abort(const std::string& reason);
 
@@ -44,6 +50,7 @@ class Communicator {
     Use& operator=(const Use&) = delete;
     ~Use() { leave(); }
     tutti_comm* get() const { return owner_.comm_; }
+    const std::shared_ptr<StreamWaits>& stream_waits() const { return owner_.stream_waits_; }
 
    private:
     friend class Communicator;
@@ -69,6 +76,7 @@ class Communicator {
   tutti_comm* comm_;
   const std::string name_;
   const int process_;
+  const std::shared_ptr<StreamWaits> stream_waits_ = std::make_shared<StreamWaits>();
   std::atomic<std::uint32_t> users_{0};
   std::atomic<bool> closed_{false};
   std::atomic<bool> last_frees_{false};

@@ -42,6 +42,16 @@ void rethrow_interrupt() {
   throw py::error_already_set{*last};
 }
 
+void in_destructor(const std::function<void()>& wait) noexcept {
+  const WithoutPython waiting;
+  try {
+    wait();
+  } catch (py::error_already_set& raised) {
+    const py::gil_scoped_acquire python;
+    raised.discard_as_unraisable("a process group that is dropped");
+  }
+}
+
 py::object take_interrupt() {
   const std::unique_ptr<py::error_already_set> last{std::exchange(interrupt, nullptr)};
   if (!last) return py::none();

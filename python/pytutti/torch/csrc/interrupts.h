@@ -2,9 +2,25 @@
 
 #include <pybind11/pybind11.h>
 
+#include <functional>
+
 /// Python's signal handlers run while its main thread sleeps in a call, ten times a second; without this, Ctrl-C would
 /// do nothing until the call is over.
 namespace tutti_torch {
+
+/// Lets other threads run Python while this one may wait; does nothing where it could not have Python anyway.
+class WithoutPython {
+ public:
+  WithoutPython() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  WithoutPython(const WithoutPython&) = delete;
+  WithoutPython& operator=(const WithoutPython&) = delete;
+  ~WithoutPython() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* const state_;
+};
 
 /// Lets tutti ask Python. There is one such question in a process: this one serves the module pytutti, too.
 void ask_python();
@@ -14,7 +30,9 @@ void ask_python();
 void handle_signals();
 /// Throws what a handler has raised in a call of this thread, and forgets it. Call it where such a call has failed.
 void rethrow_interrupt();
-/// The same for Python: returns it, or None.
+/// For what may wait in a destructor: Python prints what a handler raises meanwhile.
+void in_destructor(const std::function<void()>& wait) noexcept;
+/// The same as rethrow_interrupt() for Python: returns it, or None.
 pybind11::object take_interrupt();
 
 }  // namespace tutti_torch

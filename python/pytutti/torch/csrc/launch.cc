@@ -150,7 +150,8 @@ c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
   if (asynchronous_) {
     std::optional<c10::Event> done;
     if (stream_) done = started_.finish_on(*stream_);
-    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, std::move(done));
+    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, std::move(done),
+                 use_.stream_waits());
     backend_.coalesced().add(work_);
   } else {
     started_.copy();

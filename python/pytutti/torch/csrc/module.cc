@@ -5,8 +5,11 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <exception>
 #include <mutex>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "backend.h"
 #include "completions.h"
@@ -35,14 +38,25 @@ class Living {
     return backend;
   }
 
+  /// See that of each communicator.
+  std::exception_ptr await_streams() {
+    for (const auto& backend : living())
+      if (auto interrupt = backend->communicator().await_streams()) return interrupt;
+    return nullptr;
+  }
   void close() {
-    const std::lock_guard lock{mutex_};
-    for (auto& weak : backends_)
-      if (const auto backend = weak.lock()) backend->shutdown();
-    backends_.clear();
+    for (const auto& backend : living()) backend->shutdown();
   }
 
  private:
+  std::vector<c10::intrusive_ptr<TuttiBackend>> living() {
+    const std::lock_guard lock{mutex_};
+    std::vector<c10::intrusive_ptr<TuttiBackend>> found;
+    for (auto& weak : backends_)
+      if (auto backend = weak.lock()) found.push_back(std::move(backend));
+    return found;
+  }
+
   std::mutex mutex_;
   std::vector<c10::weak_intrusive_ptr<TuttiBackend>> backends_;
 };
@@ -135,10 +149,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("take_interrupt", &take_interrupt);
   module.def(
       "end",
-      [] {
+      [](bool has_failed) {
+        const std::exception_ptr interrupt = has_failed ? nullptr : Living::all().await_streams();
         begin_end_of_process();
         Living::all().close();
         Completions::all().stop();
+        if (interrupt) std::rethrow_exception(interrupt);
       },
-      py::call_guard<py::gil_scoped_release>());
+      py::arg("has_failed"), py::call_guard<py::gil_scoped_release>());
 }

@@ -126,11 +126,13 @@ TuttiWork::~TuttiWork() {
   if (state_ == State::running && !started_.empty()) abandon(std::move(started_));
 }
 
-void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done) {
+void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done,
+                      std::shared_ptr<StreamWaits> waits) {
   started_ = std::move(started);
   results_ = std::move(results);
   sequence_number_ = sequence_number;
   done_ = std::move(done);
+  waits_ = std::move(waits);
   if (recordFunctionEndCallback_) end_by_itself();
 }
 
@@ -151,7 +153,10 @@ bool TuttiWork::isCompleted() {
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
   if (done_ && timeout <= kNoTimeout) {
     done_->block(current_stream(done_->device()));
-    if (!isCompleted()) return true;
+    if (!isCompleted()) {
+      waits_->add(started_.works());
+      return true;
+    }
   }
   if (state_.load(std::memory_order_acquire) == State::running) {
     if (timeout <= kNoTimeout) {

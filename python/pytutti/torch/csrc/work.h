@@ -9,10 +9,13 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 #include <utility>
 #include <vector>
+
+#include "stream_waits.h"
 
 namespace tutti_torch {
 
@@ -72,8 +75,9 @@ class TuttiWork final : public c10d::Work {
   ~TuttiWork() override;
 
   /// Before anybody else has it: what it stands for, and what its future is to hold. `done`: where the operations are
-  /// done in their stream. Then wait() lets the current stream wait, and not the caller.
-  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done);
+  /// done in their stream. Then wait() lets the current stream wait, and not the caller, and tells `waits`.
+  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done,
+             std::shared_ptr<StreamWaits> waits);
   /// The same for what is done already.
   void begin_done(Lists results, std::uint64_t sequence_number);
 
@@ -99,6 +103,7 @@ class TuttiWork final : public c10d::Work {
   Lists results_;
   std::uint64_t sequence_number_ = 0;
   std::optional<c10::Event> done_;
+  std::shared_ptr<StreamWaits> waits_;
   std::atomic<State> state_{State::running};
   bool ends_by_itself_ = false;                         // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;      // the same
