@@ -28,6 +28,10 @@ class Deadlines {
     return pendings;
   }
 
+  void engine_stops() const noexcept {
+    for (Pending* const pending : all()) pending->engine_stops();
+  }
+
   void add(Pending& pending) {
     heap_.push_back({never, &pending});
     pending.deadline_index = heap_.size() - 1;

@@ -25,14 +25,6 @@ Engine::~Engine() {
   transports_.clear();
 }
 
-void Engine::stop() noexcept {
-  if (helper_.has_stopped()) return;
-  helper_.stop();
-  exclusively([this] {
-    for (Pending* const pending : deadlines_.all()) pending->engine_stops();
-  });
-}
-
 void Engine::add(std::unique_ptr<transport::Transport> transport) {
   transport->set_sink(channels_);
   transports_.push_back(std::move(transport));

@@ -83,7 +83,10 @@ class Engine final {
   /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);
   /// Joins the helper thread. What is submitted afterwards must end by itself.
-  void stop() noexcept;
+  void stop() noexcept {
+    helper_.stop();
+    exclusively([this] { deadlines_.engine_stops(); });
+  }
   bool has_stopped() const noexcept { return helper_.has_stopped(); }
 
   // ---- For the owner ----
@@ -132,8 +135,7 @@ class Engine final {
  private:
   struct ReadyStep {
     Operation* operation;
-    std::uint32_t step;
-    std::uint32_t piece;
+    std::uint32_t step, piece;
   };
 
   static constexpr int passes_per_look = 64;  // how often an idle driver looks at the clock and at quiet descriptors
