@@ -145,13 +145,16 @@ class Sharing {
                 rank};
   }
 
-  /// Until the streams of no rank have a call. Throws {timeout} on all ranks if that takes too long.
+  /// Until the streams of no rank have a call that was on its way before. Throws {timeout} on all ranks if that takes
+  /// too long. Graphs that run have others, one after the other.
   void wait_for_calls(StreamCalls& calls) {
     const auto limit = state_->group.context().timeout;
     const auto until = deadline_after(limit);
     std::optional<Error> error;
+    bool have_passed = false;
     const auto look = [&] {
-      if (!calls.has_calls()) return Fetched::have;
+      have_passed |= !calls.has_calls();
+      if (have_passed) return Fetched::have;
       if (Clock::now() < until) return Fetched::wait;
       error.emplace(
           ErrorCode::timeout,
@@ -297,9 +300,10 @@ void DeviceAllocator::deregister_memory(Communicator& comm, Registered& register
     sharing.wait_for_graphs(*calls, registered.registration->holder->number);
     sharing.wait_for_calls(*calls);
   }
-  const bool is_shared = registered.shared;
+  const std::uint32_t window = registered.shared ? registered.registration->holder->number : 0;
   registered = {};
-  if (is_shared) calls->drop_removed_windows();
+  // Calls of graphs that run now have no part of it, and are no reason to keep it.
+  if (window) calls->windows()->drop_removed(window);
   comm.barrier();  // all have closed it
 }
 

@@ -76,6 +76,15 @@ void DeviceWindows::drop_removed() noexcept {
   }
 }
 
+void DeviceWindows::drop_removed(std::uint32_t number) noexcept {
+  std::shared_ptr<const DeviceWindow> dropped;  // goes behind the lock
+  const std::lock_guard lock{mutex_};
+  const auto found = std::ranges::find(removed_, number, [](const auto& one) { return one->number; });
+  if (found == removed_.end()) return;
+  dropped = std::move(*found);
+  removed_.erase(found);
+}
+
 void DeviceWindows::keep_for_ever() noexcept {
   const std::lock_guard lock{mutex_};
   for (auto* const list : {&all_, &removed_})

@@ -51,6 +51,8 @@ class DeviceWindows {
   void remove(std::uint32_t number) noexcept;
   /// Lets go of what was removed. No stream uses it any more.
   void drop_removed() noexcept;
+  /// The same of this one alone: streams may use others.
+  void drop_removed(std::uint32_t number) noexcept;
   /// Never lets go of anything.
   void keep_for_ever() noexcept;
   /// Lets go of all. No stream uses them any more, and there are no more calls.

@@ -14,6 +14,7 @@
 #include <functional>
 #include <iterator>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -300,6 +301,32 @@ TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
     graph.reset();
     gpu::deregister_memory(comm, std::move(registered));
     comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: while they run, other memory can be deregistered, and then freed") {
+  if (!may_have_windows()) return;
+  const Setting mode{"TUTTI_GPU_MODE", "one-shot"};
+  on_ranks(2, [](Communicator& world) {
+    const Current current;
+    Communicator comm = world.split(0);
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(8, 1)};
+    comm.all_reduce(data.span(), tutti::sum, {.algorithm = "direct", .stream = stream.get()});
+    const CapturedGraph graph = captured(stream, [&] {
+      for (int i = 0; i < 3; ++i)
+        (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = "direct", .stream = stream.get()});
+    });
+    for (int turn = 0; turn < 40; ++turn) {
+      auto memory = std::make_unique<OnDevice<float>>(std::vector<float>(1000, 2));
+      auto registration = gpu::register_memory(comm, memory->span());
+      CHECK(registration.is_shared());
+      for (int i = 0; i < 20; ++i) graph.launch(stream.get());
+      gpu::deregister_memory(comm, std::move(registration));
+      memory.reset();  // the fake driver ends the program if another process has it open
+    }
+    synchronize(stream);
+    world.barrier();
   });
 }
 
