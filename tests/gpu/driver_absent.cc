@@ -4,8 +4,10 @@
 //   driver_absent           before and after it asks for the driver
 //   driver_absent fork      in a child by fork() of a process that had asked, and then in that process
 //   driver_absent foreign   in a child by fork() of a process in which another library had started the driver
+//   driver_absent meanwhile only whether it sees a driver that is loaded just behind its search for one
 
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/wait.h>
 #include <tutti/gpu.h>
 #include <tutti/tutti.h>
@@ -19,9 +21,12 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/gpu/driver.h"
+
 namespace {
 
 constexpr std::size_t count = 1000;
+bool loads_driver_next = false;
 
 void say(const char* what, std::string_view how) {
   std::printf("%s: %.*s\n", what, static_cast<int>(how.size()), how.data());
@@ -93,6 +98,14 @@ bool start_driver() {
          reinterpret_cast<Result (*)(unsigned)>(init)(0) == 0;
 }
 
+/// The first search finds no driver; the second one, which comes later, does.
+void search_twice() {
+  loads_driver_next = true;
+  say("found before", tutti::cuda::driver_is_loaded() ? "yes" : "no");
+  say("loaded", has_opened_driver() ? "yes" : "no");
+  say("found", tutti::cuda::driver_is_loaded() ? "yes" : "no");
+}
+
 /// 0 if the child ended well.
 template <class Work>
 int in_child(const Work& work) {
@@ -108,11 +121,23 @@ int in_child(const Work& work) {
 
 }  // namespace
 
+/// In place of libc's, as another thread could come between.
+extern "C" int dl_iterate_phdr(int (*visit)(dl_phdr_info*, std::size_t, void*), void* data) {
+  static const auto libcs = reinterpret_cast<decltype(&dl_iterate_phdr)>(::dlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  const int result = libcs(visit, data);
+  if (std::exchange(loads_driver_next, false)) ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  return result;
+}
+
 int main(int argc, char** argv) {
   ::alarm(30);
   const std::string_view mode = argc > 1 ? argv[1] : "";
   if (mode.empty()) {
     make_all_calls();
+    return 0;
+  }
+  if (mode == "meanwhile") {
+    search_twice();
     return 0;
   }
   say("parent", std::to_string(::getpid()));

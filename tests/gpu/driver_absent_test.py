@@ -221,6 +221,10 @@ class Unused(Absent):
         self.assertIn("libc.so.6", said[0])
         return any(f"find library={NAME} " in text for text in said)
 
+    def test_one_that_is_loaded_just_behind_a_search_is_found_by_the_next(self):
+        said, done = probe("meanwhile", folder=FAKE)
+        self.assertEqual(said, {"found before": "no", "loaded": "yes", "found": "yes"}, done)
+
     def test_ranks_that_use_memory_of_the_host_open_none(self):
         self.assertFalse(self.searched("bench", "all_reduce", "-g", "2", "-b", "1K", "-e", "1M", "-f", "32", "-n", "2", "-w", "1"))
         self.assertTrue(self.searched("doctor"))

@@ -203,8 +203,11 @@ std::atomic<bool> driver_was_found{false};
 bool driver_is_loaded() noexcept {
   static std::atomic<unsigned long long> searched{0};  // that many libraries had been loaded at the last search
   if (driver_was_found.load(std::memory_order_relaxed)) return true;
+  // The loader loads nothing in between, but perhaps as soon as this returns.
+  unsigned long long loaded = 0;
   ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void*) {
+      [](dl_phdr_info* info, std::size_t, void* count) {
+        *static_cast<unsigned long long*>(count) = info->dlpi_adds;
         if (info->dlpi_adds == searched.load(std::memory_order_relaxed)) return 1;
         const std::string_view path{info->dlpi_name};
         if (path.substr(path.rfind('/') + 1).starts_with("libcuda.so")) {
@@ -213,15 +216,9 @@ bool driver_is_loaded() noexcept {
         }
         return 0;
       },
-      nullptr);
-  if (driver_was_found.load(std::memory_order_relaxed)) return true;
-  ::dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void*) {
-        searched.store(info->dlpi_adds, std::memory_order_relaxed);
-        return 1;
-      },
-      nullptr);
-  return false;
+      &loaded);
+  searched.store(loaded, std::memory_order_relaxed);
+  return driver_was_found.load(std::memory_order_relaxed);
 }
 
 DeviceFacts facts_of(Device device) {
