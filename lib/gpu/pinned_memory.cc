@@ -14,7 +14,8 @@ namespace tutti::detail {
 /// In memory of the program's own, so that it is there if its context has ended.
 struct PinnedMemory::Block {
   cuda::KnownContext context{};
-  std::byte* memory = nullptr;  // begins with the word, in a cache line of its own
+  std::byte* memory = nullptr;
+  std::atomic<std::uint64_t>* word = nullptr;  // elsewhere, since vectors often have the size of a block
   std::size_t size_class = 0;
   Block* next = nullptr;  // in the store
 };
@@ -22,6 +23,7 @@ struct PinnedMemory::Block {
 namespace {
 
 constexpr std::size_t line = 64;
+constexpr std::size_t least = 64 * 1024;  // of what is pinned at once
 using Word = std::atomic<std::uint64_t>;
 
 /// Of the current context's device, as long as this process lives: the program may destroy other contexts, and with
@@ -33,6 +35,40 @@ cuda::Context primary_context() {
   cuda::driver().cuCtxGetDevice(&device);
   const std::lock_guard lock{mutex};
   return all.try_emplace(device, device).first->second.get();
+}
+
+std::byte* pin(std::size_t bytes) {
+  void* memory = nullptr;
+  cuda::driver().cuMemHostAlloc(&memory, bytes, cuda::host_portable | cuda::host_mapped);
+  return static_cast<std::byte*>(memory);
+}
+
+/// Words of blocks, each in a cache line of its own.
+class Words {
+ public:
+  /// In pinned memory of `primary`, which is current.
+  Word* make(cuda::Context primary) {
+    const std::lock_guard lock{mutex_};
+    Piece& piece = pieces_[cuda::KnownContext{primary}];
+    if (piece.left == 0) piece = {pin(least), least};
+    auto* const word = new (piece.next) Word{0};
+    piece.next += line;
+    piece.left -= line;
+    return word;
+  }
+
+ private:
+  struct Piece {
+    std::byte* next = nullptr;
+    std::size_t left = 0;
+  };
+  std::mutex mutex_;
+  std::map<cuda::KnownContext, Piece> pieces_;
+};
+
+Words& words() {
+  static Words& all = *new Words;
+  return all;
 }
 
 /// Blocks by the number of bits of their size. Twice as much memory as is in use at most, plus what was in use before.
@@ -64,22 +100,18 @@ Store& store() {
   return store;
 }
 
-constexpr std::size_t least = 64 * 1024;
-
 }  // namespace
 
 PinnedMemory PinnedMemory::take(std::size_t bytes) {
-  const std::size_t size = std::bit_ceil(std::max(bytes + line, least));
+  const std::size_t size = std::bit_ceil(std::max(bytes, least));
   const auto size_class = static_cast<std::size_t>(std::countr_zero(size));
   Block* block = store().take(size_class);
   if (!block) {
     const cuda::Context primary = primary_context();
     const cuda::Current current{primary};
     const cuda::KnowsOfCapture knows;
-    void* memory = nullptr;
-    cuda::driver().cuMemHostAlloc(&memory, size, cuda::host_portable | cuda::host_mapped);
-    new (memory) Word{0};
-    block = new Block{cuda::KnownContext{primary}, static_cast<std::byte*>(memory), size_class};
+    Word* const word = words().make(primary);
+    block = new Block{cuda::KnownContext{primary}, pin(size), word, size_class};
   }
   PinnedMemory taken{block};
   taken.word().store(0, std::memory_order_relaxed);
@@ -95,9 +127,7 @@ PinnedMemory::~PinnedMemory() {
   if (block_) store().give(block_);
 }
 
-std::byte* PinnedMemory::data() const { return block_->memory + line; }
-std::atomic<std::uint64_t>& PinnedMemory::word() const {
-  return *std::launder(reinterpret_cast<Word*>(block_->memory));
-}
+std::byte* PinnedMemory::data() const { return block_->memory; }
+std::atomic<std::uint64_t>& PinnedMemory::word() const { return *block_->word; }
 
 }  // namespace tutti::detail

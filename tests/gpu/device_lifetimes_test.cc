@@ -6,11 +6,14 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/base/gpu/memory.h"
+#include "lib/gpu/pinned_memory.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/gate.h"
 #include "tests/gpu/graphs.h"
@@ -83,6 +86,23 @@ TEST_CASE("lifetimes: streams may be the last to own what the calls of a job use
   }
   gate.open();
   cuda::driver().cuStreamSynchronize(stream.get());
+}
+
+TEST_CASE("lifetimes: pinned memory for a vector whose size is a power of two takes no more") {
+  if (!has_gpu()) return;
+  const Current current;
+  constexpr std::size_t size = std::size_t{1} << 20;
+  const auto one = tutti::detail::PinnedMemory::take(size), other = tutti::detail::PinnedMemory::take(size);
+  CHECK(cuda::facts_of(cuda::address_of(one.data())).size == size);
+  CHECK(one.data() != other.data());
+  CHECK(&one.word() != &other.word());
+  for (const auto* const memory : {&one, &other}) {
+    CHECK(memory->word().load() == 0);
+    CHECK(cuda::facts_of(cuda::address_of(&memory->word())).kind == cuda::PointerFacts::Kind::host);
+    std::memset(memory->data(), 0xff, size);
+  }
+  CHECK(one.word().load() == 0);
+  CHECK(other.word().load() == 0);
 }
 
 /// An all_reduce in the default stream of a context, with memory of it.
