@@ -222,6 +222,10 @@ def gpu_futures(rank, size):
     for found in torch.futures.wait_all(read):
         same(found, total)
     same(off_gpu(works[0].get_future().wait()[0]), total)  # after it was done
+    for _ in range(300):  # while another thread ends it, for its future
+        work = dist.all_reduce(filled(torch.full((100,), float(rank))), async_op=True)
+        work.get_future()
+        same(off_gpu(work.result()[0]), total)
 
 
 @case

@@ -123,7 +123,7 @@ void abandon(Started started) {
 // ---- Their Work --------------------------------------------------------------------------------------------------
 
 TuttiWork::~TuttiWork() {
-  if (state_ == State::running && !started_.empty()) abandon(std::move(started_));
+  if (!ends_ && !started_.empty()) abandon(std::move(started_));
 }
 
 void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done,
@@ -146,8 +146,9 @@ bool TuttiWork::isCompleted() {
   const auto is_through = [this] {
     return started_.done() && (!done_ || started_.failed() || passed(*done_));  // else it copies
   };
-  if (state_.load(std::memory_order_acquire) == State::running && is_through()) end();
-  return state_.load(std::memory_order_acquire) == State::done;
+  if (!ends_.load(std::memory_order_acquire) && is_through()) end();
+  const std::lock_guard lock{mutex_};
+  return completed_;
 }
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
@@ -158,7 +159,7 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
       return true;
     }
   }
-  if (state_.load(std::memory_order_acquire) == State::running) {
+  if (!ends_.load(std::memory_order_acquire)) {
     if (timeout <= kNoTimeout) {
       started_.wait();
     } else if (!started_.wait_for(timeout)) {
@@ -169,12 +170,17 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
     end();
     rethrow_interrupt();  // others who wait learn that the operation was aborted
   }
-  std::unique_lock lock{mutex_};
-  cv_.wait(lock, [this] { return completed_; });
-  lock.unlock();
-  stay_if_process_ends();
+  until_completed();
   if (exception_) std::rethrow_exception(exception_);
   return true;
+}
+
+void TuttiWork::until_completed() {
+  {
+    std::unique_lock lock{mutex_};
+    cv_.wait(lock, [this] { return completed_; });
+  }
+  stay_if_process_ends();
 }
 
 void TuttiWork::abort() {
@@ -187,7 +193,13 @@ int TuttiWork::sourceRank() const {
 }
 
 std::vector<at::Tensor> TuttiWork::result() {
-  if (done_) started_.wait(), end();  // wait() has not, for that
+  if (done_) {                       // wait() has not, for that
+    const WithoutPython others_run;  // such as a thread that ends it
+    started_.wait();
+    end();
+    rethrow_interrupt();
+    until_completed();
+  }
   TORCH_CHECK(isCompleted(), "tutti: result() of an operation that is not done: call wait() first");
   TORCH_CHECK(results_.size() <= 1, "tutti: this operation has lists of results: use get_future()");
   return results_.empty() ? std::vector<at::Tensor>{} : results_.front();
@@ -225,8 +237,7 @@ void TuttiWork::end_by_itself() {
 }
 
 void TuttiWork::end() {
-  State running = State::running;
-  if (!state_.compare_exchange_strong(running, State::ending)) return;
+  if (ends_.exchange(true)) return;
   std::exception_ptr failure = started_.end();
   try {
     if (done_ && !failure) done_->synchronize();  // what is copied after the operations
@@ -239,7 +250,6 @@ void TuttiWork::end() {
     const std::lock_guard lock{mutex_};
     future.swap(unfinished_);
   }
-  state_.store(State::done, std::memory_order_release);
   if (future) complete(*future);
 }
 

@@ -91,10 +91,10 @@ class TuttiWork final : public c10d::Work {
   std::uint64_t getSequencenumber() const override { return sequence_number_; }
 
  private:
-  enum class State : std::uint8_t { running, ending, done };
-
   /// Its operations are done: makes that known. One thread does it, and others wait until it has.
   void end();
+  /// Waits until end() has got that far, on whichever thread.
+  void until_completed();
   /// Lets end() be called though nobody waits. `mutex_` is not held.
   void end_by_itself();
   void complete(c10::ivalue::Future& future) const;
@@ -104,7 +104,7 @@ class TuttiWork final : public c10d::Work {
   std::uint64_t sequence_number_ = 0;
   std::optional<c10::Event> done_;
   std::shared_ptr<StreamWaits> waits_;
-  std::atomic<State> state_{State::running};
+  std::atomic<bool> ends_{false};                       // end() has been called
   bool ends_by_itself_ = false;                         // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;      // the same
   c10::intrusive_ptr<c10::ivalue::Future> unfinished_;  // the same; until somebody completes it
