@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The backend with tensors of a GPU: PyTorch's part is cuda_double.cc, and the driver is tests/support/fake_cuda.
+"""The backend with tensors of a GPU: PyTorch's part is cuda_double.cc, and the driver is tests/support/fake_cuda,
+which gets the library's kernels from the same build.
 
     gpu_test.py FAKE_CUDA_FOLDER LIBRARY     the second is libtutti.a, of which the double uses the driver's functions
 """
@@ -13,10 +14,11 @@ import sysconfig
 import unittest
 
 import torch
-from backend_cases import gpu
+from backend_cases import gpu, gpu_ends  # noqa: F401, their cases
 from world import World
 
 FOLDER, LIBRARY = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+KERNELS = FOLDER.parent.parent / "gpu" / "libkernels_on_fake.so"
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -55,6 +57,11 @@ class Gpu(World):
     def test_two(self):
         self.on_gpu("gpu_collectives", "gpu_messages", "gpu_barrier", size=2)
 
+    def test_graphs(self):
+        for schedule in ("lazy", "eager", "random:2"):
+            with self.subTest(schedule):
+                self.on_gpu("gpu_graphs", mode="streams", schedule=schedule)
+
     def test_ends(self):
         for mode in ("staged", "streams"):
             for schedule in ("lazy", "eager"):
@@ -73,7 +80,8 @@ class Gpu(World):
 
 
 if __name__ == "__main__":
-    if os.environ.get("LD_LIBRARY_PATH") != str(FOLDER):  # which is read when a process begins
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "LD_LIBRARY_PATH": str(FOLDER)})
+    loaded = {"LD_LIBRARY_PATH": str(FOLDER), "LD_PRELOAD": str(KERNELS)}  # which are read when a process begins
+    if not loaded.items() <= os.environ.items():
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **loaded})
     gpu.double = build_double()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

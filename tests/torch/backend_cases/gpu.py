@@ -1,14 +1,11 @@
 """Tensors of a GPU, by way of cuda_double.cc: there is one GPU, which all ranks use."""
 
-import os
-import signal
-import sys
-import time
+import datetime
 
 import torch
 import torch.distributed as dist
 
-from . import case, everyone, fails, fold, holds, number_types, same, until, values
+from . import all_are_here, case, everyone, fails, fold, holds, number_types, same, until, values
 
 double = None  # the extension, which gpu_test.py loads
 
@@ -305,88 +302,29 @@ def gpu_wrong_calls(rank, size):
 
 
 @case
-def gpu_destroyed_after_wait(rank, size):
-    """wait() lets only the stream wait, so a group that is destroyed then waits for the call."""
-    total = torch.full((1000,), float(sum(range(size))))
-    for _ in range(10):
-        group = dist.new_group(range(size))
-        tensor = filled(torch.full((1000,), float(rank)))
-        dist.all_reduce(tensor, async_op=True, group=group).wait()
-        dist.destroy_process_group(group)
-        same(off_gpu(tensor), total)
+def gpu_graphs(rank, size):
+    """Calls that are captured are done at once, and wait() orders the streams of the capture."""
+    def future_of(work):
+        return work.get_future().wait()
 
+    mine = filled(torch.zeros(10))
+    gathered, found = (filled(torch.zeros(10 * size)) for _ in range(2))
+    double.set_stream(1)
+    dist.all_gather_into_tensor(gathered, mine)  # the first call of a group is not for graphs
+    works = []
 
-class Interrupted(Exception):
-    pass
+    def step(wait):
+        works.append(dist.all_gather_into_tensor(gathered, mine, async_op=True))
+        holds(wait(works[-1]))
+        found.copy_(gathered)
 
-
-@case
-def gpu_destroying_is_interrupted(rank, size):
-    """The wait of destroy_process_group() ends when a handler raises something; the others are told then."""
-    def interrupt(*_):
-        raise Interrupted("by a handler")
-
-    store = dist.distributed_c10d._get_default_store()
-    group = dist.new_group(range(size))
-    tensor = filled(torch.ones(4))
-    dist.all_reduce(tensor, group=group)  # the first call of a group needs all ranks
-    if rank == 0:
-        dist.all_reduce(tensor, async_op=True, group=group).wait()
-        before = signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        fails(Interrupted, "by a handler", dist.destroy_process_group, group)
-        signal.signal(signal.SIGALRM, before)
-        store.set("rank 0 has left", "")
-    else:
-        store.wait(["rank 0 has left"])
-        fails(dist.DistBackendError, "rank 0.*with (work|a call|an operation)", dist.all_reduce, tensor, group=group)
-
-
-def end_after_wait(rank, size, failure):
-    """Rank 0 ends while a stream of it waits for others. Returns what keeps its group from being destroyed."""
-    store = dist.distributed_c10d._get_default_store()
-    dist.all_reduce(filled(torch.ones(4)))  # the first call of a group needs all ranks
-    tensor = filled(torch.full((4,), float(rank)))
-    if rank > 0:
-        store.wait(["rank 0 ends"])
-        if failure:
-            fails(dist.DistBackendError, "rank 0", dist.all_reduce, tensor)
-        else:
-            dist.all_reduce(tensor)
-            same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
-        return "no destroy"
-    dist.all_reduce(tensor, async_op=True).wait()
-    sys.last_value = failure  # as Python does
-    store.set("rank 0 ends", "")
-    return "no destroy"
-
-
-@case
-def gpu_ends_after_wait(rank, size):
-    return end_after_wait(rank, size, None)
-
-
-@case
-def gpu_fails_after_wait(rank, size):
-    return end_after_wait(rank, size, ValueError("the program's"))
-
-
-@case
-def gpu_killed(rank, size):
-    tensor = filled(torch.ones(2))
-    dist.all_reduce(tensor)
-    if rank == size - 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    work = dist.all_reduce(tensor, async_op=True)
-    begin = time.monotonic()
-    until(work.is_completed, "an operation whose rank is lost")
-    holds(not work.is_success())
-    text = fails(dist.DistBackendError, f"rank {size - 1}.* is lost", work.wait)
-    print(f"after {time.monotonic() - begin} s: {text}")
-    fails(dist.DistBackendError, f"rank {size - 1}.* is lost", dist.all_reduce, tensor)
-
-
-@case
-def gpu_none(rank, size):
-    tensor = double.empty([0], torch.empty(0))
-    fails(ValueError, "got a tensor on cuda:0, but .*hides all GPUs", dist.all_reduce, tensor)
+    waits = [lambda work: work.wait(), lambda work: work.wait(datetime.timedelta(seconds=1)), future_of]
+    graphs = [double.Graph(lambda wait=wait: step(wait)) for wait in waits]
+    for number, graph in enumerate(2 * graphs):
+        mine.copy_(torch.full((10,), float(rank + number)))
+        graph.launch()
+        same(off_gpu(found), torch.cat([torch.full((10,), float(k + number)) for k in range(size)]))
+    for work in works:
+        holds(work.wait() and work.is_completed())
+    double.set_stream(0)
+    all_are_here(rank, size)
