@@ -10,9 +10,11 @@
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <pybind11/functional.h>
 #include <torch/extension.h>
 
 #include <atomic>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <set>
@@ -23,6 +25,7 @@
 #include "lib/base/gpu/context.h"
 #include "lib/base/gpu/driver.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/graphs.h"
 
 namespace {
 
@@ -31,6 +34,7 @@ using c10::Device;
 using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
+using tutti::testing::CapturedGraph;
 
 const Device gpu{c10::DeviceType::CUDA, 0};
 constexpr StreamId pool = 32;
@@ -71,6 +75,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   Stream exchangeStream(Stream stream) const override { return stream_of(std::exchange(current, stream.id())); }
   void* getStreamNativeHandle(const Stream stream) const override { return handle_of(stream.id()); }
+
+  bool isStreamCapturing(const Stream& stream) const override {
+    return static_cast<bool>(cuda::capture_of(handle_of(stream.id())));
+  }
 
   void record(void** event, const Stream& stream, const DeviceIndex, const c10::EventFlag) const override {
     if (*event == nullptr) *event = new cuda::OwnEvent{context()};
@@ -229,9 +237,23 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("_reshape_alias", at::native::_reshape_alias);
 }
 
+// ---- Graphs
+
+/// What `body` gives to the current stream, and to those that come after it.
+CapturedGraph captured(const std::function<void()>& body) {
+  const cuda::Current here{context()};
+  return {handle_of(current), cuda::CaptureMode::global, body};
+}
+
+void launch(const CapturedGraph& graph) {
+  const cuda::Current here{context()};
+  graph.launch(handle_of(current));
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  pybind11::class_<CapturedGraph>(m, "Graph").def(pybind11::init(&captured)).def("launch", &launch);
   m.def("why_not", [] { return cuda::why_not(); });
   m.def("empty", [](const std::vector<std::int64_t>& size, const at::Tensor& like) {
     return at::empty(size, like.options().device(gpu));

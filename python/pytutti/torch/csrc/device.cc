@@ -24,6 +24,14 @@ void* handle(const Stream& stream) {
     TORCH_CHECK(false, "tutti: this PyTorch does not give away its streams; tensors of GPUs need 2.13 or later");
 }
 
+template <class Stream>
+bool is_capturing(const Stream& stream) {
+  if constexpr (requires { stream.is_capturing(); })
+    return stream.is_capturing();
+  else
+    return false;
+}
+
 /// Streams of the pool that lanes of this process have.
 class Taken {
  public:
@@ -83,6 +91,8 @@ bool passed(const c10::Event& event) noexcept {
     return true;
   }
 }
+
+bool is_captured(const c10::Stream& stream) { return is_capturing(stream); }
 
 void used_on(const c10::Stream& stream, const at::Tensor& tensor) {
   c10::impl::VirtualGuardImpl{stream.device_type()}.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);

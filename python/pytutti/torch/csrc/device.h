@@ -27,6 +27,9 @@ c10::Event place_in(const c10::Stream& stream);
 /// Whether the device is there. An event that fails counts, since nothing comes after it.
 bool passed(const c10::Event& event) noexcept;
 
+/// Whether a graph is made of what the stream is given now. Events of a capture must not be asked for.
+bool is_captured(const c10::Stream& stream);
+
 /// Memory of the tensor is not to be used anew before the stream has done what is in it when the tensor goes.
 void used_on(const c10::Stream& stream, const at::Tensor& tensor);
 

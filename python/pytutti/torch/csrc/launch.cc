@@ -148,10 +148,9 @@ c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<std::vector<at::
 
 c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
   if (asynchronous_) {
-    std::optional<c10::Event> done;
-    if (stream_) done = started_.finish_on(*stream_);
-    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, std::move(done),
-                 use_.stream_waits());
+    std::optional<StreamPlace> done;
+    if (stream_) done = {started_.finish_on(*stream_), is_captured(*stream_), use_.stream_waits()};
+    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, std::move(done));
     backend_.coalesced().add(work_);
   } else {
     started_.copy();

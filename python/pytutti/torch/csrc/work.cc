@@ -126,13 +126,11 @@ TuttiWork::~TuttiWork() {
   if (!ends_ && !started_.empty()) abandon(std::move(started_));
 }
 
-void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done,
-                      std::shared_ptr<StreamWaits> waits) {
+void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<StreamPlace> done) {
   started_ = std::move(started);
   results_ = std::move(results);
   sequence_number_ = sequence_number;
   done_ = std::move(done);
-  waits_ = std::move(waits);
   if (recordFunctionEndCallback_) end_by_itself();
 }
 
@@ -144,7 +142,7 @@ void TuttiWork::begin_done(Lists results, std::uint64_t sequence_number) {
 
 bool TuttiWork::isCompleted() {
   const auto is_through = [this] {
-    return started_.done() && (!done_ || started_.failed() || passed(*done_));  // else it copies
+    return started_.done() && (!done_ || done_->is_captured || started_.failed() || passed(done_->event));
   };
   if (!ends_.load(std::memory_order_acquire) && is_through()) end();
   const std::lock_guard lock{mutex_};
@@ -152,10 +150,11 @@ bool TuttiWork::isCompleted() {
 }
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
-  if (done_ && timeout <= kNoTimeout) {
-    done_->block(current_stream(done_->device()));
+  if (done_ && (timeout <= kNoTimeout || done_->is_captured)) {
+    const c10::Stream current = current_stream(done_->event.device());
+    if (!done_->is_captured || is_captured(current)) done_->event.block(current);
     if (!isCompleted()) {
-      waits_->add(started_.works());
+      done_->waits->add(started_.works());
       return true;
     }
   }
@@ -206,6 +205,7 @@ std::vector<at::Tensor> TuttiWork::result() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
+  if (done_ && done_->is_captured) wait();  // callers of the future have no other order among streams
   bool completed = false;
   {
     const std::lock_guard lock{mutex_};
@@ -240,7 +240,7 @@ void TuttiWork::end() {
   if (ends_.exchange(true)) return;
   std::exception_ptr failure = started_.end();
   try {
-    if (done_ && !failure) done_->synchronize();  // what is copied after the operations
+    if (done_ && !done_->is_captured && !failure) done_->event.synchronize();  // what is copied after the operations
   } catch (...) {
     failure = std::current_exception();
   }

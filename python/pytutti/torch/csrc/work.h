@@ -63,6 +63,13 @@ class Started {
 /// Lets them end though nobody has them.
 void abandon(Started started);
 
+/// Where operations on memory of a device are done in their stream.
+struct StreamPlace {
+  c10::Event event;
+  bool is_captured;                    ///< into a graph: then there is nothing to wait for
+  std::shared_ptr<StreamWaits> waits;  ///< of the group
+};
+
 /// A Work of PyTorch's. It ends by itself: its future is completed though nobody waits, and if it is dropped, its
 /// tensors live until its operations are done.
 class TuttiWork final : public c10d::Work {
@@ -74,10 +81,9 @@ class TuttiWork final : public c10d::Work {
       : Work(rank, type, title, inputs) {}
   ~TuttiWork() override;
 
-  /// Before anybody else has it: what it stands for, and what its future is to hold. `done`: where the operations are
-  /// done in their stream. Then wait() lets the current stream wait, and not the caller, and tells `waits`.
-  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done,
-             std::shared_ptr<StreamWaits> waits);
+  /// Before anybody else has it: what it stands for, and what its future is to hold. With `done`, wait() lets the
+  /// current stream wait, and not the caller.
+  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<StreamPlace> done);
   /// The same for what is done already.
   void begin_done(Lists results, std::uint64_t sequence_number);
 
@@ -102,8 +108,7 @@ class TuttiWork final : public c10d::Work {
   Started started_;
   Lists results_;
   std::uint64_t sequence_number_ = 0;
-  std::optional<c10::Event> done_;
-  std::shared_ptr<StreamWaits> waits_;
+  std::optional<StreamPlace> done_;
   std::atomic<bool> ends_{false};                       // end() has been called
   bool ends_by_itself_ = false;                         // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;      // the same
