@@ -193,8 +193,10 @@ Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOpt
     group.context().engine->get_helper();
     if (copies->may_wait_on_device()) return detail::start_on_device(*state_, *copies, call);
     copies->fetch_input();
-    detail::start_waited(group, state_->messages.make(call)).wait();
-    return Work{};
+    Message& message = state_->messages.make(call);
+    message.before_done([read = copies->staging()]() mutable { read.reset(); });
+    message.on_device = copies->stream().place();
+    return detail::start(group, message);
   }
   if (state_->messages.send_inline(call)) return Work{};
   group.context().engine->get_helper();

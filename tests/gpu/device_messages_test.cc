@@ -70,8 +70,8 @@ TEST_CASE("messages that are started after the communicator has failed") {
   });
 }
 
-TEST_CASE("messages that nobody has received yet do not keep the stream of their sender") {
-  if (!has_gpu() || is_thread()) return;  // a sender's thread waits
+TEST_CASE("messages that nobody has received yet keep neither the stream of their sender nor its thread") {
+  if (!has_gpu()) return;
   constexpr std::size_t count = 200'000;  // too long to be kept at the receiver
   on_ranks(2, [&](Communicator& comm) {
     const cuda::OwnStream stream{context()};
@@ -94,7 +94,7 @@ TEST_CASE("messages that nobody has received yet do not keep the stream of their
 }
 
 TEST_CASE("messages without elements come in the order of their stream") {
-  if (!has_gpu() || is_thread()) return;  // as above
+  if (!has_gpu() || is_thread()) return;  // a sender's thread waits until its stream gets there
   on_ranks(2, [](Communicator& comm) {
     const Current current;
     const cuda::OwnStream stream{context()};

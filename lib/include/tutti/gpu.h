@@ -28,7 +28,8 @@ inline namespace TUTTI_ABI {
 ///            is in order with the legacy one, calls in that are Error{invalid_argument}.
 /// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return once
 ///            their work is enqueued; the result is there for what follows in the stream, for another stream after
-///            Work::wait_on(), and for the host after Work::wait().
+///            Work::wait_on(), and for the host after Work::wait(). Where ranks are threads, and where streams cannot
+///            wait for the host, async() and irecv() wait for the result, and isend() waits for its stream.
 /// Messages:  a send or receive begins when its stream gets to it. So the order of the calls is that of the messages
 ///            within a stream, or between streams that events order; else one may overtake the other.
 /// Agreement: as for host memory. All ranks give device memory. A communicator's first such call also agrees how they
