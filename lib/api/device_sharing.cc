@@ -115,6 +115,10 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(co
   }
   comm_.barrier();
   delete published;
+  trouble_.attempt([&] {
+    for (const DeviceWindow::Part& part : parts) cuda::let_use(part.address, gpu_.context);
+  });
+  if (!trouble_.agreed()) return std::nullopt;
   return parts;
 }
 

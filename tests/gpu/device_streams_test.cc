@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <tutti/gpu.h>
+#include <tutti/gpu_memory.h>
 #include <tutti/tutti.h>
 
 #include <algorithm>
@@ -10,11 +11,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/on_device.h"
 #include "tests/support/sample.h"
+#include "tests/support/scratch.h"
 
 namespace {
 
@@ -161,6 +164,20 @@ TEST_CASE("plans on the streams of ranks that are threads, with a GPU each") {
   for (int device = 0; device < 3; ++device) gpus.emplace_back(device);
   for (const char* mode : {"streams", "kernel"})
     run_threads_on_streams(mode, {"direct", "direct_two_shot", "direct"}, gpus);
+  const tutti::testing::Setting mode{"TUTTI_GPU_MODE", "two-shot"};
+  tutti::run_threads(3, [&](Communicator& comm) {
+    tutti::testing::context_of_thread() = gpus[static_cast<std::size_t>(comm.rank())].get();
+    const cuda::Current current{context()};
+    const OnDevice<float> own{std::vector<float>(1000, 2)};
+    const auto array = tutti::gpu::allocate<float>(comm, 1000);
+    auto registered = tutti::gpu::register_memory(comm, own.span());
+    CHECK(array.is_shared());
+    CHECK(registered.is_shared());
+    comm.all_reduce(own.span(), array.span(), tutti::sum);
+    comm.all_reduce(array.span(), own.span(), tutti::sum);
+    CHECK(same_bits(own.read(), std::vector<float>(1000, 2 * 3 * 3)));
+    tutti::gpu::deregister_memory(comm, std::move(registered));
+  });
 }
 
 }  // namespace

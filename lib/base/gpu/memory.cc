@@ -198,6 +198,21 @@ SharedMemory::~SharedMemory() {
   });
 }
 
+void let_use(Address memory, Context user) {
+  const PointerFacts facts = facts_of(memory);
+  const Device device = device_of(user);
+  if (facts.device == device) return;
+  const KnowsOfCapture knows;
+  if (facts.context == nullptr) {  // of cuMemCreate()
+    const AccessDescription access{{location_device, device}, access_read_write};
+    driver().cuMemSetAccess(facts.base, facts.size, &access, 1);
+    return;
+  }
+  const Current current{user};
+  const Result result = driver().cuCtxEnablePeerAccess.result(facts.context, 0);
+  if (result != Result::success && result != Result::peer_access_already_enabled) fail("cuCtxEnablePeerAccess", result);
+}
+
 Descriptor export_descriptor_of(Address memory) {
   AllocationHandle handle = 0;
   driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(memory));

@@ -135,6 +135,10 @@ class SharedMemory {
   bool mapped_ = false;
 };
 
+/// Lets `user`, a context of this process, use the allocation of another GPU in which `memory` lies. Throws if the GPUs
+/// cannot reach each other.
+void let_use(Address memory, Context user);
+
 /// A descriptor of an allocation of cuMemCreate() that anybody has mapped at `memory`, for SharedMemory::import(). Only
 /// for memory that can be shared so (PointerFacts::descriptor).
 Descriptor export_descriptor_of(Address memory);

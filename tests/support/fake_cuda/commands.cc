@@ -230,8 +230,8 @@ Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle)
   // The program's own memory: the driver reads it at once, and writes it before it returns.
   const bool own_source = is_pageable(from);
   const bool own_target = is_pageable(to);
-  std::byte* const source = own_source ? reinterpret_cast<std::byte*>(from) : reach(from, bytes);
-  std::byte* const target = own_target ? reinterpret_cast<std::byte*>(to) : reach(to, bytes);
+  std::byte* const source = own_source ? reinterpret_cast<std::byte*>(from) : reach(from, bytes, *stream->context);
+  std::byte* const target = own_target ? reinterpret_cast<std::byte*>(to) : reach(to, bytes, *stream->context);
   if (source == nullptr || target == nullptr) return Result::invalid_value;
   note_use(from, bytes, false);
   note_use(to, bytes, true);
@@ -275,7 +275,7 @@ Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Strea
   Result error;
   StreamState* const stream = stream_for_command(lock, handle, error);
   if (stream == nullptr) return error;
-  std::byte* const target = reach(to, bytes);
+  std::byte* const target = reach(to, bytes, *stream->context);
   if (target == nullptr) return Result::invalid_value;
   auto command = std::make_shared<Command>();
   command->run = [=] {
@@ -309,9 +309,10 @@ Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operat
   if (stream == nullptr) return error;
   if (count == 0 || count > 256 || flags != 0) return Result::invalid_value;
   for (unsigned i = 0; i < count; ++i)
-    if (operations[i].address % 8 != 0 || reach(operations[i].address, 8) == nullptr) return Result::invalid_value;
+    if (operations[i].address % 8 != 0 || reach(operations[i].address, 8, *stream->context) == nullptr)
+      return Result::invalid_value;
   for (unsigned i = 0; i < count; ++i) {
-    auto* const word = reinterpret_cast<std::atomic<std::uint64_t>*>(reach(operations[i].address, 8));
+    auto* const word = reinterpret_cast<std::atomic<std::uint64_t>*>(reach(operations[i].address, 8, *stream->context));
     const std::uint64_t value = operations[i].value;
     auto command = std::make_shared<Command>();
     command->value = value;

@@ -270,9 +270,12 @@ Result cuCtxSynchronize() {
 Result cuCtxEnablePeerAccess(Context handle, unsigned) {
   Lock lock{big};
   Result error;
-  if (current(lock, error) == nullptr) return error;
-  if (!contexts.contains(static_cast<ContextState*>(handle))) return Result::invalid_context;
-  return settings().peer_access ? Result::success : Result::peer_access_unsupported;
+  ContextState* const context = current(lock, error);
+  if (context == nullptr) return error;
+  auto* const peer = static_cast<ContextState*>(handle);
+  if (!contexts.contains(peer)) return Result::invalid_context;
+  if (!settings().peer_access) return Result::peer_access_unsupported;
+  return context->peers.insert(peer->id).second ? Result::success : Result::peer_access_already_enabled;
 }
 
 namespace {

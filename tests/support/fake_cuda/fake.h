@@ -156,6 +156,7 @@ struct ContextState {
   std::unique_ptr<StreamState> legacy;
   std::set<StreamState*> streams;  // those created, and the legacy one
   std::set<void*> loaded;          // kernels
+  std::set<std::uint64_t> peers;   // ids of contexts whose memory it may use
 };
 
 /// All of the fake's state is behind this mutex. It is hidden from ThreadSanitizer; see tsan.h.
@@ -254,7 +255,7 @@ struct Range {
   ContextState* context = nullptr;
   Device device = 0;
   std::shared_ptr<Physical> physical;  // none while reserved only, and of host memory
-  bool accessible = true;
+  std::uint32_t users = ~0U;           // bits of the devices that may use memory that was created; it is 0 until then
   int opens = 0;
   IpcMemoryHandle handle{};
 };
@@ -270,8 +271,10 @@ bool map_at(Address address, const Range& range, std::size_t offset);
 void unmap_at(Address address, std::size_t size);
 /// What a context had of its own, when it ends.
 void end_memory(const ContextState& context);
-/// Where commands find the bytes; null if they may not use them.
-std::byte* reach(Address address, std::size_t bytes);
+/// Where commands of a context find the bytes; null if they may not use them: memory that was created is for the
+/// devices that were given access, and other memory of a device for its own and for contexts that have enabled its
+/// context.
+std::byte* reach(Address address, std::size_t bytes, const ContextState& by);
 /// Counts bytes that a command uses, if they are a device's.
 void note_use(Address address, std::size_t bytes, bool is_write);
 std::uint64_t next_id();

@@ -27,8 +27,9 @@ struct LibraryState {
 };
 std::set<LibraryState*>& libraries = *new std::set<LibraryState*>;
 std::atomic<std::uint64_t> kernels_run{0};
-thread_local Result next_fault = Result::success;  // of this thread's next launch
-thread_local Result failed = Result::success;      // of the kernel that this thread runs
+thread_local Result next_fault = Result::success;    // of this thread's next launch
+thread_local Result failed = Result::success;        // of the kernel that this thread runs
+thread_local const ContextState* running = nullptr;  // in which it runs that kernel
 
 /// A fatbin, an ELF image, or PTX.
 bool is_image(const void* image) {
@@ -117,9 +118,10 @@ Result cuLaunchKernel(Kernel handle, unsigned blocks, unsigned y, unsigned z, un
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
   auto command = std::make_shared<Command>();
   command->kind = "kernel";
-  command->run = [=, fault = std::exchange(next_fault, Result::success), body = kernel->body,
+  command->run = [=, in = stream->context, fault = std::exchange(next_fault, Result::success), body = kernel->body,
                   argument = std::vector<std::byte>(first, first + kernel->argument_size)] {
     if (fault != Result::success) return fault;
+    running = in;
     for (const unsigned block : order_of_blocks(blocks)) body(argument.data(), block, blocks, threads);
     kernels_run.fetch_add(1, std::memory_order_relaxed);
     kicks.fetch_add(1, std::memory_order_relaxed);
@@ -141,7 +143,8 @@ __attribute__((visibility("default"))) void fake_cuda_register_kernel(const char
 __attribute__((visibility("default"))) int fake_cuda_can_reach(const void* address, std::size_t bytes) {
   const fake_cuda::Hidden hidden;
   const fake_cuda::Lock lock{fake_cuda::big};
-  return fake_cuda::reach(reinterpret_cast<fake_cuda::Address>(address), bytes) != nullptr;
+  const fake_cuda::ContextState* const in = fake_cuda::running;
+  return in != nullptr && fake_cuda::reach(reinterpret_cast<fake_cuda::Address>(address), bytes, *in) != nullptr;
 }
 
 __attribute__((visibility("default"))) void fake_cuda_fail_kernel(int result) {

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "tests/support/fake_cuda/control.h"
 #include "tests/support/fake_cuda/entry_points.h"
 
 namespace fake_cuda {
@@ -101,7 +102,7 @@ Address find_addresses(std::size_t size) {
 std::byte* alias_of(Address address) { return reinterpret_cast<std::byte*>(address + half); }
 
 bool map_at(Address address, const Range& range, std::size_t offset) {
-  const int protection = range.accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  const int protection = range.users != 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
   return ::mmap(alias_of(address), range.physical->size, protection, MAP_SHARED | MAP_FIXED, range.physical->descriptor,
                 static_cast<off_t>(header_size + offset)) != MAP_FAILED;
 }
@@ -128,12 +129,23 @@ Range* range_of(Address address, std::size_t bytes) {
   return address - range.base + bytes <= range.size ? &range : nullptr;
 }
 
+namespace {
+
+bool may_use(const Range& range, const ContextState& by) {
+  if (range.kind == Range::Kind::reserved) return (range.users >> by.device & 1) != 0;
+  if (range.context == nullptr || range.context->device == by.device) return true;
+  const bool of_host = range.kind == Range::Kind::host_allocated || range.kind == Range::Kind::host_registered;
+  return of_host || (range.kind == Range::Kind::allocated && by.peers.contains(range.context->id));
+}
+
+}  // namespace
+
 /// The bytes may reach over pieces that are mapped side by side.
-std::byte* reach(Address address, std::size_t bytes) {
+std::byte* reach(Address address, std::size_t bytes, const ContextState& by) {
   const Range* const range = range_of(address);
-  if (range == nullptr || !range->accessible) return nullptr;
+  if (range == nullptr || !may_use(*range, by)) return nullptr;
   const std::size_t here = range->base + range->size - address;
-  if (bytes > here && (range->kind != Range::Kind::reserved || reach(address + here, bytes - here) == nullptr))
+  if (bytes > here && (range->kind != Range::Kind::reserved || reach(address + here, bytes - here, by) == nullptr))
     return nullptr;
   const bool host = range->kind == Range::Kind::host_allocated || range->kind == Range::Kind::host_registered;
   if (!host && range->physical == nullptr) return nullptr;
@@ -337,6 +349,8 @@ extern "C" __attribute__((visibility("default"))) void* fake_cuda_reach(const vo
 extern "C" {
 
 __attribute__((visibility("default"))) void fake_cuda_note_use(const void* address, std::size_t bytes, int is_write) {
+  if (fake_cuda_can_reach(address, bytes) == 0)
+    fake_cuda_fail_kernel(static_cast<int>(tutti::cuda::Result::illegal_address));
   const fake_cuda::Hidden hidden;
   const fake_cuda::Lock lock{fake_cuda::big};
   fake_cuda::note_use(reinterpret_cast<fake_cuda::Address>(address), bytes, is_write != 0);

@@ -89,7 +89,7 @@ Result cuMemAddressReserve(Address* address, std::size_t size, std::size_t, Addr
   range.size = size;
   range.spread = size + granularity;
   range.base = find_addresses(size);
-  range.accessible = false;
+  range.users = 0;
   if (range.base == 0) return Result::out_of_memory;
   *address = range.base;
   ranges[range.base] = std::move(range);
@@ -159,7 +159,7 @@ Result cuMemUnmap(Address address, std::size_t size) {
   unmap_at(address, size);
   for (Range* range : all) {
     range->physical.reset();
-    range->accessible = false;
+    range->users = 0;
   }
   return Result::success;
 }
@@ -167,10 +167,18 @@ Result cuMemUnmap(Address address, std::size_t size) {
 Result cuMemSetAccess(Address address, std::size_t size, const AccessDescription* access, std::size_t count) {
   const Lock lock{big};
   const std::vector<Range*> all = pieces(address, size);
-  if (all.empty() || count != 1 || access->flags != access_read_write) return Result::invalid_value;
+  if (all.empty() || count == 0) return Result::invalid_value;
+  std::uint32_t users = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Device device = access[i].location.id;
+    if (access[i].flags != access_read_write || device < 0 || device >= settings().devices)
+      return Result::invalid_value;
+    users |= 1U << device;
+  }
   for (Range* range : all) {
     if (range->physical == nullptr) return Result::invalid_value;
-    range->accessible = true;
+    if (!settings().peer_access && users != 1U << range->device) return Result::invalid_value;
+    range->users |= users;
     if (!map_at(range->base, *range, 0)) return Result::out_of_memory;
   }
   return Result::success;
