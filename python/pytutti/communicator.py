@@ -1,6 +1,5 @@
 """Communicators."""
 
-import atexit
 import os
 import sys
 import threading
@@ -23,6 +22,7 @@ from ._library import (
     soon,
 )
 from .collectives import NULL, options_of
+from .ending import at_end, has_something_to_end
 from .errors import Aborted, Error, InvalidArgument
 from .meeting import AllGather, Path, Store, UniqueId, connected
 from .messages import Messages
@@ -118,6 +118,7 @@ class Communicator(VariableCollectives[Any], Messages):
         self.start = Starting(self)  #: `comm.start.all_reduce(x)` starts it, and returns a Work
         self.prepare = Preparing(self)  #: `comm.prepare.all_reduce(x)` prepares it, and returns a Prepared
         _open.add(self)
+        has_something_to_end()
 
     def __repr__(self) -> str:
         return f"<pytutti.Communicator: rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"
@@ -338,7 +339,7 @@ class Preparing(_Later, VariableCollectives[Prepared]):
         return call
 
 
-@atexit.register
+@at_end
 def _close_all() -> None:
     """Threads of tutti must not call Python once it ends."""
     for comm in list(_open):

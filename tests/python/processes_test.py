@@ -17,6 +17,27 @@ def rank_of_a_pool(rank, size, id, results):
         results.put((rank, comm.all_reduce(numpy.array([rank, 1])).tolist()))
 
 
+def rank_that_just_ends(rank, id, may_receive):
+    """Its communicator is open when its function returns, and a thread of rank 0 goes on with it."""
+    global kept
+    kept = pytutti.connect(rank, 2, id=id, setup_timeout=LIMIT / 2)
+    values = numpy.full(3, rank + 1.0)
+    if rank == 0:
+        threading.Thread(target=broadcast_and_send, args=(kept, values)).start()
+    else:
+        may_receive.wait(LIMIT)
+        broadcast_and_send(kept, values)
+        assert values.tolist() == [1, 1, 1]
+
+
+def broadcast_and_send(comm, values):
+    comm.broadcast(values, 0)
+    if comm.rank == 0:
+        comm.send(values, 1)
+    else:
+        comm.recv(values, 0)
+
+
 def child_of_a_rank(comm, id, results):
     """After fork(): the parent's communicator is the parent's."""
     try:
@@ -74,6 +95,20 @@ class Processes(Case):
                 child.join(LIMIT)
                 self.assertEqual(child.exitcode, 0, method)
             self.assertEqual(found, [(rank, [3, 3]) for rank in range(3)], method)
+
+    def test_what_a_child_has_sent_arrives_though_it_ends_without_close(self):
+        for method in START_METHODS:
+            context = multiprocessing.get_context(method)
+            with pytutti.connect(0, 1):  # what a child does at its end does not depend on its parent
+                id, may_receive = pytutti.UniqueId(), context.Event()
+                children = [context.Process(target=rank_that_just_ends, args=(rank, id, may_receive))
+                            for rank in range(2)]
+                for child in children:
+                    child.start()
+                children[0].join(LIMIT)
+                may_receive.set()
+                children[1].join(LIMIT)
+                self.assertEqual([child.exitcode for child in children], [0, 0], method)
 
     def test_a_child_of_fork_is_told_whose_the_communicator_is_and_makes_its_own(self):
         context = multiprocessing.get_context("fork")

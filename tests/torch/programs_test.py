@@ -52,6 +52,23 @@ def fork_and_call(ranks, function, *arguments):
             process.join()
 
 
+def send_or_receive(rank, url, may_receive):
+    """Rank 0 returns at once, and does not destroy its group."""
+    import pytutti.torch  # noqa: F401, the backend
+
+    torch.distributed.init_process_group(BACKEND, init_method=url, rank=rank, world_size=2)
+    tensor = torch.full((3,), float(rank))
+    if rank == 0:
+        tensor += 1
+        torch.distributed.send(tensor, 1)
+        torch.distributed.broadcast(tensor, 0)
+    else:
+        may_receive.wait(PATIENCE)
+        torch.distributed.recv(tensor, 0)
+        torch.distributed.broadcast(tensor, 0)
+        torch.testing.assert_close(tensor, torch.ones(3))
+
+
 def run_example(rank, environment, folder, name):
     """The main() of an example, as torchrun would call it."""
     os.environ.update(environment, RANK=str(rank))
@@ -128,6 +145,22 @@ class Programs(harness.Case):
             self.assertEqual(said, f"rank {rank} of 2: differs from one process by less than 1e-6: True\n")
         for rank, said in enumerate(self.example("torch_ring", 3)):
             self.assertEqual(said, f"rank {rank} of 3 has {[6.0 * i for i in range(10)]}\n")
+
+    @unittest.skipIf(BACKEND == "gloo", "its calls return when the other rank has what was sent")
+    def test_what_a_rank_has_sent_arrives_though_it_returns_first(self):
+        context = torch.multiprocessing.get_context("fork")
+        may_receive = context.Event()
+        arguments = (f"file://{self.folder}/meeting", may_receive)
+        ranks = [context.Process(target=send_or_receive, args=(rank, *arguments)) for rank in range(2)]
+        for rank in ranks:
+            rank.start()
+        ranks[0].join(PATIENCE)
+        may_receive.set()
+        ranks[1].join(PATIENCE)
+        for rank in ranks:
+            rank.kill()
+            rank.join()
+        self.assertEqual([rank.exitcode for rank in ranks], [0, 0])
 
     def test_forked_ranks_meet_in_a_file(self):
         self.forks(4, f"file://{self.folder}/meeting")

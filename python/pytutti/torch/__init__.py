@@ -3,13 +3,14 @@
 See docs/torch.md. The import only registers the name; the extension is loaded, or built, with the first process group.
 """
 
-import atexit
 import dataclasses
 import datetime
 import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Optional, Union
+
+from ..ending import at_end, has_something_to_end
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store as TorchStore
@@ -90,12 +91,14 @@ def _extension() -> Any:
     from . import build
 
     _user = os.getpid()
+    has_something_to_end()
     return build.load()
 
 
 _user = 0  # the process that has loaded the extension
 
 
+@at_end
 def _end() -> None:
     """Ends what still runs at the end of the process, while Python can be called. A child of fork() has none of it.
 
@@ -104,10 +107,9 @@ def _end() -> None:
     other ranks are to learn at once.
     """
     if os.getpid() == _user:
-        _extension().end(has_failed=getattr(sys, "last_value", None) is not None)
-
-
-atexit.register(_end)
+        raised = getattr(sys, "last_value", None) or sys.exc_info()[1]  # the latter in a child of multiprocessing
+        is_well = raised is None or isinstance(raised, SystemExit) and not raised.code
+        _extension().end(has_failed=not is_well)
 
 
 def refuse_to_reconfigure(wanted: bool) -> None:
