@@ -22,6 +22,15 @@ def call_options(timeout: Seconds) -> Any:
     return ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options"), "timeout_ms": milliseconds(timeout)})
 
 
+class NoCopies:
+    """What owns a handle of the library's: a copy would free it, too."""
+
+    remedy: str  # of a program that wants a copy
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} of pytutti can be neither copied nor pickled: {self.remedy}")
+
+
 # ---- Signals. A thread that sleeps in a call comes back to Python ten times a second, where handlers run.
 
 _thread = threading.local()  # .raised: by a handler, in a call of this thread; .end: see end_calls_at()

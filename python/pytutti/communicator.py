@@ -10,6 +10,7 @@ from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
 from ._library import (
+    NoCopies,
     Seconds,
     callbacks,
     check,
@@ -93,7 +94,7 @@ def connect(
     )
 
 
-class Communicator(VariableCollectives[Any], Messages):
+class Communicator(VariableCollectives[Any], Messages, NoCopies):
     """A fixed group of ranks. Any thread may call, several at once.
 
     Threads that make collective calls on one communicator agree on their order, or use a sub-group each. While a call
@@ -103,6 +104,8 @@ class Communicator(VariableCollectives[Any], Messages):
     As a context manager it closes itself. If the body raises, it first tells the other ranks: they get Aborted, with
     this rank and what was raised. After fork() the child cannot use it: connect() there.
     """
+
+    remedy = "split(0) makes another of the same ranks, and another process calls connect()"
 
     def __init__(self, handle: Any) -> None:
         """Use connect()."""

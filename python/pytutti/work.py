@@ -4,7 +4,18 @@ import asyncio
 from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
-from ._library import Callback, Seconds, callbacks, check, fail, interrupted, milliseconds, refuse_in_callback, soon
+from ._library import (
+    Callback,
+    NoCopies,
+    Seconds,
+    callbacks,
+    check,
+    fail,
+    interrupted,
+    milliseconds,
+    refuse_in_callback,
+    soon,
+)
 from .errors import InvalidArgument
 
 
@@ -44,12 +55,14 @@ def pytutti_done(context: Any) -> None:
 Finish = Optional[Callable[[], None]]
 
 
-class Work:
+class Work(NoCopies):
     """An operation that was started by `comm.start`, isend() or irecv(). It goes on by itself.
 
     It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. Several
     threads may wait for it.
     """
+
+    remedy = "several threads may wait for the same one"
 
     def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish = None) -> None:
         self._handle = handle
@@ -165,12 +178,14 @@ def _free(handle: Any, _: Any) -> None:
     lib.tutti_persistent_free(handle)
 
 
-class Prepared:
+class Prepared(NoCopies):
     """A collective that `comm.prepare` has checked and planned: all that can be done before the first start.
 
     A start is a call: all ranks make the same calls in the same order. It uses what the arrays hold at that time, and
     must be waited for before the next one.
     """
+
+    remedy = "prepare another call, or use the same one"
 
     def __init__(
         self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: Abandoned

@@ -1,7 +1,9 @@
 """Messages between two ranks, and calls that are waited for later."""
 
 import asyncio
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy
@@ -241,6 +243,18 @@ class Started(Case):
                 comm.barrier()
 
         threads(2, body)
+
+    def test_what_owns_a_handle_is_not_copied(self):
+        def rank(comm):
+            work, call, value = comm.start.barrier(), comm.prepare.barrier(), numpy.ones(1)
+            for one in (comm, work, call):
+                for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                    self.assert_fails(TypeError, f"a {type(one).__name__} of pytutti can be neither", copied, one)
+            work.wait()
+            call.run()
+            return comm.all_reduce(value).item()
+
+        self.assertEqual(threads(2, rank), [2, 2])
 
     def test_a_call_on_a_communicator_that_is_gone(self):
         def body(comm):
