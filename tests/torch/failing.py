@@ -176,6 +176,16 @@ def does_not_come():
     dist.destroy_process_group()
 
 
+def some_have_ended():
+    """The same, but these ranks never will."""
+    rank, _ = begin()
+    note("killed").write_text(str(time.monotonic()))
+    if rank < 2:
+        expect_error(lambda: dist.group.WORLD.monitored_barrier(TIMEOUT, wait_all_ranks=True))
+    elif rank == 2:
+        die()
+
+
 # ---- A signal comes
 
 

@@ -128,6 +128,14 @@ class Ranks(harness.Case):
         result = self.ranks("does_not_come", 3)
         self.assertRegex(result[0]["said"], r"error \S+ s after the kill: .*\b[Rr]anks? 2\b")
 
+    def test_some_have_ended(self):
+        result = self.ranks("some_have_ended", 4)
+        # rank 1 may be late itself
+        self.assertRegex(result[0]["said"], r"error \S+ s after the kill: .*\b[Rr]anks (1, )?2, 3 ")
+        if BACKEND != "gloo":
+            for rank in range(2):
+                self.assertIn("monitored_barrier: rank", result[rank]["said"])
+
     def assertInterrupted(self, said, before=""):
         found = re.search(rf"^{before}KeyboardInterrupt after (\S+) s", said, re.M)
         self.assertTrue(found, said)

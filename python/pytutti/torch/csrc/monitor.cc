@@ -6,6 +6,8 @@
 
 #include "monitor.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -80,14 +82,31 @@ std::string list_of(const std::vector<int>& ranks) {
   return text;
 }
 
+/// Without the message that has failed, of which the program does not know.
+std::string cause_of(const c10::DistBackendError& error) {
+  const std::string text = error.what_without_backtrace();
+  const std::size_t colon = text.find(": ");
+  return colon == std::string::npos ? text : text.substr(colon + 2);
+}
+
 /// Rank 0: returns who did not come, and tells all others.
 std::string gather_ranks(tutti_comm* comm, int size, std::int32_t tag, milliseconds timeout, bool wait_for_all) {
   std::vector<Note> here(static_cast<std::size_t>(size));
   for (int rank = 1; rank < size; ++rank) here[static_cast<std::size_t>(rank)].receive(comm, rank, tag);
   const auto until = Clock::now() + timeout;
   std::vector<int> missing;
-  for (int rank = 1; rank < size && (missing.empty() || wait_for_all); ++rank)
-    if (!here[static_cast<std::size_t>(rank)].done_by(until)) missing.push_back(rank);
+  std::string failure;  // then all ranks have it, and nothing more comes
+  for (int rank = 1; rank < size && (missing.empty() || wait_for_all || !failure.empty()); ++rank) {
+    try {
+      if (here[static_cast<std::size_t>(rank)].done_by(until)) continue;
+    } catch (const c10::DistBackendError& error) {
+      if (failure.empty()) failure = cause_of(error);
+    }
+    missing.push_back(rank);
+  }
+  if (!failure.empty())
+    return c10::str("tutti: monitored_barrier: ", list_of(missing), " of ", size,
+                    " had not come when it failed: ", failure);
   std::string verdict;
   if (!missing.empty())
     verdict = c10::str("tutti: monitored_barrier: ", list_of(missing), " of ", size, " did not come within ",
@@ -122,8 +141,13 @@ Monitor::Monitor(Communicator& group, int size) : communicator_(same_ranks(group
 void Monitor::barrier(int rank, int size, milliseconds timeout, bool wait_for_all) {
   const Communicator::Use use{communicator_};
   const std::int32_t tag = static_cast<std::int32_t>(barriers_.fetch_add(1) % tags);
-  const std::string verdict = rank == 0 ? gather_ranks(use.get(), size, tag, timeout, wait_for_all)
-                                        : answer_of_root(use.get(), rank, tag, timeout);
+  std::string verdict;
+  try {
+    verdict = rank == 0 ? gather_ranks(use.get(), size, tag, timeout, wait_for_all)
+                        : answer_of_root(use.get(), rank, tag, timeout);
+  } catch (const c10::DistBackendError& error) {
+    verdict = c10::str("tutti: monitored_barrier: rank ", rank, " came, but the barrier failed: ", cause_of(error));
+  }
   if (!verdict.empty()) fail_with(verdict);
 }
 
