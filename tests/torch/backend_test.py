@@ -14,7 +14,7 @@ class Backend(World):
         self.world("reductions", "booleans", "averages", "moves")
 
     def test_forms(self):
-        self.world("non_contiguous", "lists_in_one_piece", "lists_over_the_other_side", "barrier_of_devices", "unequal", "empty", "coalesced", "left_region", "objects",
+        self.world("non_contiguous", "not_copied_by_pytorch", "lists_in_one_piece", "lists_over_the_other_side", "barrier_of_devices", "unequal", "empty", "coalesced", "left_region", "objects",
                    "messages")
 
     def test_asynchronous(self):

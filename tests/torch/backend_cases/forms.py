@@ -62,6 +62,39 @@ def non_contiguous(rank, size):
 
 
 @case
+def not_copied_by_pytorch(rank, size):
+    """It has no copies of integers of less than a byte, each of which it keeps in one."""
+    for name in ("int1", "int4", "uint4"):
+        dtype = getattr(torch, name, None)
+        if dtype is None:  # PyTorch is too old
+            continue
+
+        def holding(number, step=1):
+            return torch.full((4 * step,), number, dtype=torch.uint8).view(dtype)[::step]
+
+        for step in (1, 2):
+            outs = [holding(9, step) for _ in range(size)]
+            dist.all_gather(outs, holding(rank, step))
+            for k, out in enumerate(outs):
+                same(out.view(torch.uint8), holding(k).view(torch.uint8))
+            outs = [holding(9, step) for _ in range(size)]
+            dist.all_to_all(outs, [holding(size * rank + k, step) for k in range(size)])
+            for k, out in enumerate(outs):
+                same(out.view(torch.uint8), holding(size * k + rank).view(torch.uint8))
+            out = holding(rank, step)
+            dist.broadcast(out, 1)
+            same(out.view(torch.uint8), holding(1).view(torch.uint8))
+            sending = dist.isend(holding(rank, step), (rank + 1) % size)
+            dist.recv(out, (rank - 1) % size)
+            same(out.view(torch.uint8), holding((rank - 1) % size).view(torch.uint8))
+            sending.wait()
+            outs = [holding(9, step) for _ in range(size)] if rank == 1 else None
+            dist.gather(holding(rank, step), outs, dst=1)
+            for k, out in enumerate(outs or []):
+                same(out.view(torch.uint8), holding(k).view(torch.uint8))
+
+
+@case
 def lists_in_one_piece(rank, size):
     """chunk() makes them, and they must not be mixed up with others that only look the same."""
     inputs = everyone(size, 5, torch.int32)

@@ -77,9 +77,10 @@ void* Launch::write(const at::Tensor& tensor) {
     keep(tensor);
     return tensor.mutable_data_ptr();
   }
-  at::Tensor copy = at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
+  const at::Tensor result = copyable(tensor);
+  at::Tensor copy = at::empty(result.sizes(), result.options().memory_format(at::MemoryFormat::Contiguous));
   void* const data = copy.mutable_data_ptr();
-  started_.copy_later(tensor, std::move(copy));
+  started_.copy_later(result, std::move(copy));
   return data;
 }
 
@@ -98,9 +99,10 @@ void* Launch::update(const at::Tensor& tensor) {
 void* Launch::write_by_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return write(tensor);
   backend_.streams().use(tensor.device());
-  at::Tensor host = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+  const at::Tensor result = copyable(tensor);
+  at::Tensor host = at::empty(result.sizes(), result.options().device(at::kCPU));
   void* const data = host.mutable_data_ptr();
-  started_.copy_later(tensor, std::move(host));
+  started_.copy_later(result, std::move(host));
   started_.copy_on(backend_.streams().of(tensor.device(), {Lane::Kind::arrivals}));
   return data;
 }
@@ -127,7 +129,7 @@ void* Launch::written_row(Row row, const std::vector<at::Tensor>& tensors) {
   std::int64_t begin = 0;
   if (row.is_copy)
     for (const at::Tensor& tensor : tensors) {
-      started_.copy_later(tensor, row.memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+      started_.copy_later(copyable(tensor), row.memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
       begin += tensor.numel();
     }
   started_.keep(std::move(row.memory));

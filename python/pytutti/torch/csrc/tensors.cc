@@ -167,8 +167,14 @@ void check_same_type(const at::Tensor& one, const at::Tensor& other, const char*
 
 bool is_plain(const at::Tensor& tensor) { return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg(); }
 
+at::Tensor copyable(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  const bool is_known = type == at::kByte || element_of(tensor).type != TUTTI_U8;
+  return is_known || tensor.element_size() != 1 || tensor.is_quantized() ? tensor : tensor.view(at::kByte);
+}
+
 at::Tensor plain(const at::Tensor& tensor) {
-  return is_plain(tensor) ? tensor : tensor.resolve_conj().resolve_neg().contiguous();
+  return is_plain(tensor) ? tensor : copyable(tensor).resolve_conj().resolve_neg().contiguous();
 }
 
 Memory apart(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& others) {
@@ -181,13 +187,13 @@ Row filled_row(const std::vector<at::Tensor>& tensors, Memory memory) {
   if (memory == Memory::own_if_possible && are_a_row(tensors)) return {view_of_row(tensors), false};
   std::vector<at::Tensor> flat;
   flat.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.reshape(-1));
+  for (const at::Tensor& tensor : tensors) flat.push_back(copyable(tensor).reshape(-1));
   return {plain(at::cat(flat)), true};
 }
 
 Row empty_row(const std::vector<at::Tensor>& tensors, Memory memory) {
   if (memory == Memory::own_if_possible && are_a_row(tensors)) return {view_of_row(tensors), false};
-  return {at::empty({elements_in(tensors)}, tensors.front().options()), true};
+  return {at::empty({elements_in(tensors)}, copyable(tensors.front()).options()), true};
 }
 
 std::vector<std::uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Element& element) {

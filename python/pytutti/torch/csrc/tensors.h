@@ -54,10 +54,12 @@ void check_same_type(const at::Tensor& one, const at::Tensor& other, const char*
 
 /// Its elements lie one after the other, as they are.
 bool is_plain(const at::Tensor& tensor);
-/// The tensor itself, or a plain copy.
+/// The tensor itself, or its memory as bytes where tutti does not know the type: PyTorch cannot copy all of these.
+at::Tensor copyable(const at::Tensor& tensor);
+/// The tensor itself, or a plain copy, perhaps of its bytes.
 at::Tensor plain(const at::Tensor& tensor);
 
-/// Tensors that a call uses as one piece of memory: `memory` is a flat tensor of all elements.
+/// Tensors that a call uses as one piece of memory: `memory` is a flat tensor of all elements, or of their bytes.
 ///
 /// `is_copy` is false if they lie one after the other in memory already, so that nothing has to be copied.
 struct Row {
