@@ -164,6 +164,11 @@ def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
     return max(1, min(round(seconds * 1000), 2**62))
 
 
+def limit(seconds: float) -> int:
+    """Of a wait, in milliseconds. With 0 it only looks whether the operation is done."""
+    return 0 if seconds == 0 else milliseconds(seconds)
+
+
 def integer(name: str, value: Any, least: int = -(2**31), most: int = 2**31 - 1) -> int:
     try:
         number = operator.index(value)

@@ -12,7 +12,7 @@ from ._library import (
     check,
     fail,
     interrupted,
-    milliseconds,
+    limit,
     refuse_in_callback,
     soon,
 )
@@ -73,7 +73,7 @@ class Work(NoCopies):
     def wait(self, timeout: Seconds = None) -> Any:
         """Returns `out` when the operation is done, or raises what it failed with, each time.
 
-        After `timeout` seconds it raises TimeoutError, and the operation goes on.
+        After `timeout` seconds it raises TimeoutError, and the operation goes on; with 0 at once.
         """
         if callbacks:
             refuse_in_callback()
@@ -81,7 +81,7 @@ class Work(NoCopies):
             result = lib.tutti_work_wait(self._handle)
         else:
             done = ffi.new("int32_t*")
-            result = lib.tutti_work_wait_for(self._handle, milliseconds(timeout), done)
+            result = lib.tutti_work_wait_for(self._handle, limit(timeout), done)
             if not result and not done[0]:
                 raise TimeoutError(
                     f"the operation is not done after {timeout} s; it goes on, and can be waited for again"
@@ -215,7 +215,7 @@ class Prepared(NoCopies):
             self._call(lib.tutti_persistent_wait, waits=True)
             return self._ended()
         done = ffi.new("int32_t*")
-        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout), done, waits=True)
+        self._call(lib.tutti_persistent_wait_for, limit(timeout), done, waits=True)
         if not done[0]:
             raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
         return self._ended()
