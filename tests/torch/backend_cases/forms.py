@@ -158,6 +158,10 @@ def unequal(rank, size):
     out = torch.zeros(sum(received), 2)
     dist.all_to_all_single(out, torch.full((sum(sent), 2), float(rank)), received, sent)
     same(out, torch.cat([torch.full((n, 2), float(k)) for k, n in enumerate(received)]))
+    for splits in ((), ([2] * size, [2] * size)):  # in place
+        tensor = torch.arange(2 * size) + 100 * rank
+        dist.all_to_all_single(tensor, tensor, *splits)
+        same(tensor, torch.cat([torch.arange(2 * rank, 2 * rank + 2) + 100 * k for k in range(size)]))
 
 
 @case

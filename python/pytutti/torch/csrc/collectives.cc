@@ -190,7 +190,9 @@ WorkPtr TuttiBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   TORCH_CHECK_VALUE(!equal || input.numel() == output.numel(), "tutti: all_to_all_single: the input has ",
                     input.numel(), " elements and the output ", output.numel());
   Launch launch{*this, c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", options, {input}};
-  const void* const in = launch.read(input);
+  // Equal split sizes of this rank may be unequal on others, so that all ranks have to make the call with counts. It
+  // has no form in place.
+  const void* const in = equal ? launch.read(input) : launch.read_row({input}, apart({input}, {output}));
   void* const out = launch.write(output);
   launch.call([&](const tutti_call_options* how) {
     if (equal) return tutti_all_to_all(launch.comm(), in, out, sent.front(), element.type, how);
