@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from . import case, fails, gpu, holds, same, until
+from . import all_are_here, case, fails, gpu, holds, same, until
 from .gpu import filled, off_gpu
 
 
@@ -54,6 +54,7 @@ def end_after_wait(rank, size, failure):
     """Rank 0 ends while a stream of it waits for others. Returns what keeps its group from being destroyed."""
     store = dist.distributed_c10d._get_default_store()
     dist.all_reduce(filled(torch.ones(4)))  # the first call of a group needs all ranks
+    all_are_here(rank, size)
     tensor = filled(torch.full((4,), float(rank)))
     if rank > 0:
         store.wait(["rank 0 ends"])
