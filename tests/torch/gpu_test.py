@@ -42,8 +42,9 @@ def build_double():
 class Gpu(World):
     """The schedule is when the GPU does what it was given: late, or at random."""
 
-    def on_gpu(self, *names, mode="staged", schedule="lazy", **how):
-        environment = {"FAKE_CUDA_SCHEDULE": schedule, "TUTTI_GPU_MODE": mode, "LD_LIBRARY_PATH": str(FOLDER)}
+    def on_gpu(self, *names, mode="staged", schedule="lazy", queues=8, **how):
+        environment = {"FAKE_CUDA_SCHEDULE": schedule, "TUTTI_GPU_MODE": mode, "LD_LIBRARY_PATH": str(FOLDER),
+                       "CUDA_DEVICE_MAX_CONNECTIONS": str(queues)}  # streams that share a queue hold back each other
         return self.world(*names, environment=environment, **how)
 
     def test_calls(self):
@@ -56,6 +57,11 @@ class Gpu(World):
 
     def test_two(self):
         self.on_gpu("gpu_collectives", "gpu_messages", "gpu_barrier", size=2)
+
+    def test_lanes(self):
+        for mode in ("staged", "streams"):
+            with self.subTest(mode):
+                self.on_gpu("gpu_lanes", mode=mode, size=2, queues=64)
 
     def test_graphs(self):
         for schedule in ("lazy", "eager", "random:2"):

@@ -273,6 +273,45 @@ def gpu_messages(rank, size):
 
 
 @case
+def gpu_lanes(rank, size):
+    """A send holds back none with another tag while there are streams, however many tags were in use before."""
+    ones = filled(torch.ones(1))
+
+    def send(tag):
+        if rank == 0:
+            return dist.isend(ones, 1, tag=tag)
+        return dist.recv(filled(torch.zeros(1)), 0, tag=tag)
+
+    def one_passes(tags):
+        """Sends of rank 0 come after a collective, which rank 1 calls when one of another stream has passed them."""
+        tensor = filled(torch.ones(1))
+        if rank > 0:
+            send(1)
+            dist.all_reduce(tensor)
+            for tag in tags:
+                send(tag)
+            return
+        double.set_stream(41)  # which is none of the pool
+        dist.all_reduce(tensor, async_op=True).wait()
+        works = [send(tag) for tag in tags]
+        double.set_stream(42)
+        works.append(send(1))
+        double.set_stream(0)
+        for work in works:
+            until(work.is_completed, "a send")
+
+    dist.all_reduce(filled(torch.ones(1)), async_op=True).wait()  # has one of the 32 streams of the pool
+    for tag in range(100, 170):
+        work = send(tag)
+        if rank == 0:
+            until(work.is_completed, "a send")
+    one_passes(range(100, 130))
+    works = [send(tag) for tag in range(200, 240)]  # which keep their streams, since nobody asks for them
+    one_passes([100])
+    works.clear()
+
+
+@case
 def gpu_barrier(rank, size):
     """It comes after the caller's work on the GPU, and what was started there."""
     tensor = filled(torch.full((4,), float(rank)))

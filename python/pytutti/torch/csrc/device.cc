@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <concepts>
+#include <map>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -40,28 +42,44 @@ class Taken {
     return all;
   }
 
-  /// One that is free, if the pool has one among those that it gives next.
-  c10::Stream take(c10::Device device) {
+  /// One that no lane has, or else the one that has the fewest.
+  c10::Stream take(c10::Device device, Lane::Kind kind) {
     constexpr int most_tries = 64;  // the pool has 32 of a priority, and gives them in turn
     const c10::impl::VirtualGuardImpl guard{device.type()};
     const std::lock_guard lock{mutex_};
-    c10::Stream stream = guard.getStreamFromGlobalPool(device, true);
-    for (int tries = 1; tries < most_tries && streams_.contains(key_of(stream)); ++tries)
-      stream = guard.getStreamFromGlobalPool(device, true);
-    streams_.insert(key_of(stream));
-    return stream;
+    c10::Stream best = guard.getStreamFromGlobalPool(device, true);
+    for (int tries = 1; tries < most_tries && lanes_.contains(key_of(best)); ++tries) {
+      const c10::Stream next = guard.getStreamFromGlobalPool(device, true);
+      if (lanes_of(next) < lanes_of(best)) best = next;
+    }
+    ++count(lanes_[key_of(best)], kind);
+    return best;
   }
-  void give_back(const c10::Stream& stream) {
+  void give_back(const c10::Stream& stream, Lane::Kind kind) {
     const std::lock_guard lock{mutex_};
-    streams_.erase(streams_.find(key_of(stream)));
+    const auto lanes = lanes_.find(key_of(stream));
+    --count(lanes->second, kind);
+    if (lanes->second == Lanes{}) lanes_.erase(lanes);
   }
 
  private:
   using Key = std::pair<c10::DeviceIndex, c10::StreamId>;
+  /// How many lanes share a stream. A send may take long, so it is kept from the others first.
+  struct Lanes {
+    int others = 0;
+    int sends = 0;
+    auto operator<=>(const Lanes&) const = default;
+  };
+
   static Key key_of(const c10::Stream& stream) { return {stream.device_index(), stream.id()}; }
+  static int& count(Lanes& lanes, Lane::Kind kind) { return kind == Lane::Kind::sends ? lanes.sends : lanes.others; }
+  Lanes lanes_of(const c10::Stream& stream) const {
+    const auto found = lanes_.find(key_of(stream));
+    return found == lanes_.end() ? Lanes{} : found->second;
+  }
 
   std::mutex mutex_;
-  std::multiset<Key> streams_;
+  std::map<Key, Lanes> lanes_;
 };
 
 /// On the host, which handles signals meanwhile.
@@ -98,15 +116,18 @@ void used_on(const c10::Stream& stream, const at::Tensor& tensor) {
   c10::impl::VirtualGuardImpl{stream.device_type()}.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
 }
 
-DeviceStreams::~DeviceStreams() {
-  for (const auto& [key, stream] : streams_) Taken::all().give_back(stream);
-}
+LaneStream::LaneStream(c10::Device device, Lane::Kind kind) : kind_(kind), stream_(Taken::all().take(device, kind)) {}
 
-c10::Stream DeviceStreams::of(c10::Device device, const Lane& lane) {
+LaneStream::~LaneStream() { Taken::all().give_back(stream_, kind_); }
+
+std::shared_ptr<const LaneStream> DeviceStreams::of(c10::Device device, const Lane& lane) {
   const std::lock_guard lock{mutex_};
   const auto key = std::tuple{device.index(), lane};
   if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
-  return streams_.emplace(key, Taken::all().take(device)).first->second;
+  std::erase_if(streams_, [](const auto& entry) {  // nobody else holds it, and can get it meanwhile
+    return std::get<Lane>(entry.first).kind == Lane::Kind::sends && entry.second.use_count() == 1;
+  });
+  return streams_.emplace(key, std::make_shared<const LaneStream>(device, lane.kind)).first->second;
 }
 
 void DeviceStreams::use(c10::Device device) {
@@ -123,7 +144,7 @@ void DeviceStreams::synchronize(const std::vector<std::int64_t>& more) {
       for (const std::int64_t index : more) devices.insert(static_cast<c10::DeviceIndex>(index));
     for (const c10::DeviceIndex index : devices) awaited.push_back(current_stream({c10::DeviceType::CUDA, index}));
     for (const auto& [key, stream] : streams_)
-      if (std::get<Lane>(key).kind == Lane::Kind::collectives) awaited.push_back(stream);
+      if (std::get<Lane>(key).kind == Lane::Kind::collectives) awaited.push_back(stream->stream());
   }
   for (const c10::Stream& stream : awaited) wait_for(place_in(stream));
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <tuple>
@@ -43,16 +44,30 @@ struct Lane {
   auto operator<=>(const Lane&) const = default;
 };
 
-/// The streams, from PyTorch's pool, on which calls run that their callers do not wait for. No two lanes of a process
-/// share one while the pool has others. Thread-safe.
+/// The stream of a lane, from PyTorch's pool, which gets it back at the end.
+class LaneStream {
+ public:
+  LaneStream(c10::Device device, Lane::Kind kind);
+  LaneStream(const LaneStream&) = delete;
+  LaneStream& operator=(const LaneStream&) = delete;
+  ~LaneStream();
+
+  const c10::Stream& stream() const { return stream_; }
+
+ private:
+  const Lane::Kind kind_;
+  const c10::Stream stream_;
+};
+
+/// The streams on which calls run that their callers do not wait for. No two lanes of a process share one while the
+/// pool has others. A lane of sends may have another one later, once none of its calls holds the stream. Thread-safe.
 class DeviceStreams {
  public:
   DeviceStreams() = default;
   DeviceStreams(const DeviceStreams&) = delete;
   DeviceStreams& operator=(const DeviceStreams&) = delete;
-  ~DeviceStreams();
 
-  c10::Stream of(c10::Device device, const Lane& lane);
+  std::shared_ptr<const LaneStream> of(c10::Device device, const Lane& lane);
   /// The backend has a call on that device.
   void use(c10::Device device);
   /// Waits for the collectives that have been started, and for the caller's current streams, on all devices that were
@@ -62,7 +77,7 @@ class DeviceStreams {
  private:
   std::mutex mutex_;
   std::set<c10::DeviceIndex> devices_;
-  std::map<std::tuple<c10::DeviceIndex, Lane>, c10::Stream> streams_;
+  std::map<std::tuple<c10::DeviceIndex, Lane>, std::shared_ptr<const LaneStream>> streams_;
 };
 
 }  // namespace tutti_torch

@@ -48,7 +48,13 @@ void Launch::use(const at::Tensor& tensor) {
   device_ = tensor.device();
   if (device_->is_cpu()) return;
   backend_.streams().use(*device_);
-  stream_ = asynchronous_ ? backend_.streams().of(*device_, lane_) : current_stream(*device_);
+  if (!asynchronous_) {
+    stream_ = current_stream(*device_);
+    return;
+  }
+  auto lane = backend_.streams().of(*device_, lane_);
+  stream_ = lane->stream();
+  started_.keep(std::move(lane));
 }
 
 void Launch::use(const std::vector<at::Tensor>& tensors) {
@@ -103,7 +109,7 @@ void* Launch::write_by_host(const at::Tensor& tensor) {
   at::Tensor host = at::empty(result.sizes(), result.options().device(at::kCPU));
   void* const data = host.mutable_data_ptr();
   started_.copy_later(result, std::move(host));
-  started_.copy_on(backend_.streams().of(tensor.device(), {Lane::Kind::arrivals}));
+  started_.copy_on(backend_.streams().of(tensor.device(), {Lane::Kind::arrivals})->stream());
   return data;
 }
 

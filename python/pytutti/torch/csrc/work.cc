@@ -8,7 +8,6 @@
 
 #include "communicator.h"
 #include "completions.h"
-#include "device.h"
 #include "errors.h"
 #include "interrupts.h"
 
@@ -25,6 +24,7 @@ Started& Started::operator=(Started&& other) noexcept {
   works_.swap(other.works_);
   memory_.swap(other.memory_);
   copies_.swap(other.copies_);
+  lane_.swap(other.lane_);
   copying_.swap(other.copying_);
   copies_after_.swap(other.copies_after_);
   return *this;
@@ -73,6 +73,7 @@ std::exception_ptr Started::end() {
   }
   copies_.clear();
   memory_.clear();
+  lane_.reset();
   return failure;
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "device.h"
 #include "stream_waits.h"
 
 namespace tutti_torch {
@@ -29,6 +30,8 @@ class Started {
 
   void add(tutti_work* work) { works_.push_back(work); }
   void keep(at::Tensor memory) { memory_.push_back(std::move(memory)); }
+  /// The operations are in this stream.
+  void keep(std::shared_ptr<const LaneStream> lane) { lane_ = std::move(lane); }
   /// Once all is done, `from` is to be copied to `to`.
   void copy_later(at::Tensor to, at::Tensor from) { copies_.emplace_back(std::move(to), std::move(from)); }
 
@@ -39,7 +42,7 @@ class Started {
   void wait() const;
   /// False: not all are done by then.
   bool wait_for(std::chrono::milliseconds limit) const;
-  /// For those who know that all is done: copies, lets go of the memory, and returns the first failure.
+  /// For those who know that all is done: copies, lets go of memory and stream, and returns the first failure.
   std::exception_ptr end();
   void copy();
   /// With memory of a device: lets the stream of the operations copy after them. Returns where all is done.
@@ -56,6 +59,7 @@ class Started {
   std::vector<tutti_work*> works_;
   std::vector<at::Tensor> memory_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;
+  std::shared_ptr<const LaneStream> lane_;
   std::optional<c10::Stream> copying_;
   std::optional<c10::Event> copies_after_;
 };
