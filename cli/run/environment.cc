@@ -11,6 +11,7 @@
 
 #include "lib/api/settings.h"
 #include "lib/base/environment.h"
+#include "lib/failure/inject.h"
 #include "lib/security/job_secret.h"
 #include "tutti/error.h"
 
@@ -26,6 +27,38 @@ std::string as_typed(const std::string& word) {
   for (const char c : word) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
   return quoted + "'";
 }
+
+std::string preview_port(const Job& job) { return job.port == 0 ? "<free port>" : std::to_string(job.port); }
+
+/// Where the ranks would meet, as far as it is known before the store is there.
+RendezvousUrl preview_url(const Job& job) {
+  RendezvousUrl rdzv{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
+  rdzv.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
+  rdzv.endpoint.port = static_cast<std::uint16_t>(job.port);
+  const std::string address = to_string(rdzv.endpoint);  // an IPv6 host has brackets
+  rdzv.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + preview_port(job);
+  const bool secret = !job.secret_file.empty() || !job_secret().empty();
+  if (job.nodes == 1 && !secret && !job.insecure)
+    rdzv.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
+  return rdzv;
+}
+
+/// Makes `variables` this process's environment while it lives. For the time before there are threads.
+class AsEnvironment {
+ public:
+  explicit AsEnvironment(const std::vector<std::string>& variables) {
+    for (const std::string& one : variables) entries_.push_back(const_cast<char*>(one.c_str()));
+    entries_.push_back(nullptr);
+    ::environ = entries_.data();
+  }
+  ~AsEnvironment() { ::environ = before_; }
+  AsEnvironment(const AsEnvironment&) = delete;
+  AsEnvironment& operator=(const AsEnvironment&) = delete;
+
+ private:
+  char** before_ = ::environ;
+  std::vector<char*> entries_;
+};
 
 }  // namespace
 
@@ -69,13 +102,6 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
   return result;
 }
 
-void check_variables(const Job& job) {
-  std::string algorithms = variable("TUTTI_ALGO").value_or("");
-  for (const auto& [name, value] : job.exported)
-    if (name == "TUTTI_ALGO") algorithms = value;
-  settings::check_algorithms(algorithms);
-}
-
 std::vector<std::string> with_variables(const std::vector<std::pair<std::string, std::string>>& variables) {
   std::map<std::string, std::string> all;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
@@ -89,16 +115,17 @@ std::vector<std::string> with_variables(const std::vector<std::pair<std::string,
   return result;
 }
 
+void check_variables(const Job& job) {
+  const std::vector<std::string> variables = with_variables(rank_variables(job, preview_url(job), 0));
+  const AsEnvironment as_in_a_rank{variables};
+  check_environment(::environ);
+  settings::check_variables();
+  detail::parse_faults(variable("TUTTI_INJECT").value_or(""), job.ranks());
+}
+
 std::string describe_ranks(const Job& job) {
-  RendezvousUrl rdzv{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
-  rdzv.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
-  rdzv.endpoint.port = static_cast<std::uint16_t>(job.port);
-  const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
-  const std::string address = to_string(rdzv.endpoint);  // an IPv6 host has brackets
-  rdzv.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
-  const bool secret = !job.secret_file.empty() || !job_secret().empty();
-  if (job.nodes == 1 && !secret && !job.insecure)
-    rdzv.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
+  const RendezvousUrl rdzv = preview_url(job);
+  const std::string port = preview_port(job);
   std::string text;
   for (int local = 0; local < job.ranks_here; ++local) {
     text += "[" + std::to_string(job.first_rank() + local) + "]";

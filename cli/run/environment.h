@@ -23,7 +23,7 @@ struct RendezvousUrl {
 std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,
                                                                 int local_rank);
 
-/// Throws Error{invalid_argument} for a wrong TUTTI_ALGO, which otherwise each rank would refuse.
+/// Throws Error{invalid_argument} for the first TUTTI_ variable that each rank would refuse.
 void check_variables(const Job& job);
 
 /// This process's environment with `variables` added or replaced, as "NAME=value".

@@ -45,6 +45,17 @@ std::string listed_in(const char* name, const char* sentence) {
   return std::getline(file, names) ? fmt::format("{} {}.", sentence, names) : "";
 }
 
+/// Refuses a TUTTI_ALGO that names no algorithms, in the words of the collectives.
+void check_algorithms(const std::string& text) {
+  try {
+    detail::Planner::Settings settings;
+    settings.default_algorithms = text;
+    const detail::Planner planner{std::move(settings)};
+  } catch (const Error& error) {
+    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", text, error.what())};
+  }
+}
+
 }  // namespace
 
 milliseconds timeout(milliseconds option) {
@@ -101,16 +112,6 @@ std::optional<Topology> topology() {
   std::string path;
   const auto text = read_file(path, "TUTTI_TOPOLOGY", "the topology");
   return text ? std::optional{Topology::parse(*text, path)} : std::nullopt;
-}
-
-void check_algorithms(const std::string& text) {
-  try {
-    detail::Planner::Settings settings;
-    settings.default_algorithms = text;
-    const detail::Planner planner{std::move(settings)};
-  } catch (const Error& error) {
-    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", text, error.what())};
-  }
 }
 
 const compute::Table& kernels() {

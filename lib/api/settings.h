@@ -36,8 +36,6 @@ std::shared_ptr<const algorithms::TuningTable> tuning(std::string path);
 std::shared_ptr<const algorithms::GivenPlans> plans(std::string path);
 /// From the file that TUTTI_TOPOLOGY names.
 std::optional<Topology> topology();
-/// Refuses a TUTTI_ALGO that names no algorithms, in the words of the collectives.
-void check_algorithms(const std::string& text);
 
 /// The processor's instruction set, restricted by TUTTI_ISA.
 const compute::Table& kernels();

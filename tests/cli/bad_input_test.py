@@ -158,7 +158,6 @@ class Variables(Case):
                 ("TUTTI_LOST_AFTER", "0.5", 'TUTTI_LOST_AFTER is "0.5": out of range, accepted: seconds from 1,'),
                 ("TUTTI_BOARD_BYTES", "-1", 'TUTTI_BOARD_BYTES is "-1": not a number, accepted: bytes from 0'),
                 ("TUTTI_DEBUG", "INFOS", 'TUTTI_DEBUG is "INFOS": not one of these, .* Did you mean "INFO"'),
-                ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches TUTTI_SOCKET_IFNAME==nosuch0"),
                 ("TUTTI_TOPOLOGY", "/no/such", 'TUTTI_TOPOLOGY is "/no/such": no such file, accepted: path of a file'),
                 ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": no such file, accepted: path of'),
                 ("TUTTI_GPU_MODE", "foo", r'TUTTI_GPU_MODE is "foo": not one of these, accepted: auto \| staged'),
@@ -168,9 +167,26 @@ class Variables(Case):
                                             r"from /proc/.*control\. It has: .*\breno\b.*\."),
         ):
             with self.subTest(name=name, value=value):
-                done = tutti("run", "-n", "2", harness.JOIN, env={name: value})
-                self.assertEqual(done.code, 1, done)
-                self.assertSays(done.err, "invalid_argument: .*" + message)
+                self.assertFailsAt(run(harness.JOIN, env={name: value}), f"invalid_argument: {message}.*")
+                self.assertRunRefuses(message, env={name: value})
+                self.assertRunRefuses(message, "-x", f"{name}={value}")
+
+    def assertRunRefuses(self, message, *words, env=None):
+        """In one line, before a rank starts."""
+        done = tutti("run", "-n", "2", *words, harness.JOIN, env=env)
+        self.assertEqual((done.code, done.out), (6, ""), done)
+        self.assertRegex(done.err, rf"\Atutti: {message}.*\n\Z")
+
+    def test_names_and_faults_are_checked_as_the_ranks_would_see_them(self):
+        self.assertRunRefuses(r"unknown environment variable TUTTI_TIMEOT\.", "-x", "TUTTI_TIMEOT=3")
+        self.assertRunRefuses("TUTTI_INJECT: ", env={"TUTTI_INJECT": "kill:rank=2"})
+        done = tutti("run", "-n", "2", "-x", "TUTTI_TIMEOUT=20", harness.JOIN, env={"TUTTI_TIMEOUT": "soon"})
+        self.assertEqual(done.code, 0, done)
+
+    def test_an_interface_that_is_not_there(self):
+        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_SOCKET_IFNAME": "=nosuch0"})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, "invalid_argument: no network interface matches TUTTI_SOCKET_IFNAME==nosuch0")
 
     def test_an_option_is_refused_in_the_words_of_its_variable(self):
         for value, why in (("smh", r'"smh" is not a transport, accepted: list of .*\. Did you mean "shm"\?\n'),
@@ -206,9 +222,7 @@ class Variables(Case):
     def test_a_tuning_table_that_is_none(self):
         table = self.folder / "tuning"
         table.write_text("all_reduce 4 banana ring\n")
-        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TUNING_FILE": str(table)})
-        self.assertEqual(done.code, 1, done)
-        self.assertSays(done.err, f"{table}.*1")
+        self.assertRunRefuses(f"{table}.*1", env={"TUTTI_TUNING_FILE": str(table)})
 
     def test_a_file_that_cannot_be_read_is_refused_with_the_reason(self):
         empty, locked = self.folder / "empty", self.folder / "locked"
@@ -234,9 +248,8 @@ class Variables(Case):
     def test_a_topology_that_is_none(self):
         topology = self.folder / "topology"
         topology.write_text("rank 0 cache a\nrank 0-1 cache b\n")
-        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TOPOLOGY": str(topology)})
-        self.assertEqual(done.code, 1, done)
-        self.assertSays(done.err, f"invalid_argument: {topology}:2: rank 0 has a place already, on a line before")
+        self.assertRunRefuses(f"{topology}:2: rank 0 has a place already, on a line before",
+                              env={"TUTTI_TOPOLOGY": str(topology)})
 
 
 class Calls(Case):
