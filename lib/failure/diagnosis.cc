@@ -232,7 +232,8 @@ class Diagnosis {
 
   std::string elsewhere(const Status& status) const {
     if (status.wait == Wait::nothing && report_.operation > 0)
-      return fmt::format("its last call there was #{}, which has ended", status.finished);
+      return status.finished == 0 ? "it has made no collective call there"
+                                  : fmt::format("its last call there was #{}, which has ended", status.finished);
     return "it " + occupation(status);
   }
 

@@ -48,6 +48,13 @@ TEST_CASE("a rank that is alive but has not called is told apart from a dead one
   }
 }
 
+TEST_CASE("a rank that has made no call at all is told so") {
+  const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
+    if (comm.rank() == 0) comm.barrier({.timeout = 1s});
+  });
+  CHECK_MESSAGE(says(answers[0], ": it has made no collective call there"), answers[0].text);
+}
+
 TEST_CASE("ranks wait for each other in a circle, each with several messages on their way") {
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     const std::vector<int> data(100'000, 1);
