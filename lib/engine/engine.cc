@@ -225,7 +225,7 @@ void Engine::sleep(Clock::time_point until) noexcept {
   until = std::min(until, expire_overdue());
   std::int64_t begin = 0;
   transport::sleep_until_woken(reactor_, until, [this, &begin] {
-    bool nothing_to_do = failing_.empty() && going_on_.empty();
+    bool nothing_to_do = failing_.empty() && going_on_.empty() && !finished_any_;
     for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
     for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
     if (begin == 0 && recorder_ && nothing_to_do && !deadlines_.empty()) [[unlikely]]

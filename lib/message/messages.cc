@@ -327,6 +327,16 @@ void Messages::give_up(Message& message) noexcept {
                  message.peer, 0);
 }
 
+void Messages::probe_expired(Message& probe) noexcept {
+  if (probe.peer != any_source && links_[probe.peer].lost) return group_.fail(*links_[probe.peer].lost);
+  waiting_.remove_probe(probe);
+  active_.end_failed(probe, Error{ErrorCode::timeout,
+                                  fmt::format("timed out after {:g} s: no such message has come. Only this probe has "
+                                              "failed, and the communicator goes on",
+                                              std::chrono::duration<double>(probe.timeout).count()),
+                                  probe.peer == any_source ? -1 : probe.peer});
+}
+
 bool Messages::describe_wait(Status& status, Which which) const {
   const Message* first = active_.oldest();
   if (!first) return false;

@@ -56,6 +56,8 @@ class Messages final : public GroupUser {
   /// Handles a message that takes long: asks the other ranks about it, or gives up.
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;
+  /// Ends a probe at its deadline. It has taken nothing, so that nobody else need know.
+  void probe_expired(Message& probe) noexcept;
   /// The time for the black box; 0 without one.
   std::int64_t coarse_now() const noexcept;
   /// The message that a receive would get if it were called now; nothing: it would have to wait.

@@ -43,6 +43,7 @@ class WaitingMessages {
   }
   void add(Message& receive) { matching_.post(receive.peer, receive.tag, &receive); }
   void add_probe(Message& probe) { probes_.push_back(&probe); }
+  void remove_probe(Message& probe) { std::erase(probes_, &probe); }
 
   // ---- Messages
   /// Takes out the message for a receive that has been called. Its data are still kept.

@@ -99,7 +99,7 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
 
     Threads that make collective calls on one communicator agree on their order, or use a sub-group each. While a call
     waits other threads of Python run, and so do signal handlers: Ctrl-C ends the call, and the communicator with it.
-    After an error other than InvalidArgument, Unsupported and Truncated it is unusable.
+    After an error other than InvalidArgument, Unsupported, Truncated and the Timeout of a probe it is unusable.
 
     As a context manager it closes itself. If the body raises, it first tells the other ranks: they get Aborted, with
     this rank and what was raised. After fork() the child cannot use it: connect() there.

@@ -60,7 +60,10 @@ class Messages:
         return status_of(status)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: Seconds = None) -> Status:
-        """Waits until there is a message that a receive would get, and leaves it there."""
+        """Waits until there is a message that a receive would get, and leaves it there.
+
+        If the timeout passes, only this call fails, with Timeout.
+        """
         status = ffi.new("tutti_status*")
         self._call(lib.tutti_probe, integer("source", source), integer("tag", tag), milliseconds(timeout), status)
         return status_of(status)

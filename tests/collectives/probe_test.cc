@@ -149,16 +149,33 @@ TEST_CASE("a probe gives way to the receive that was there first, and several ma
   });
 }
 
-TEST_CASE("a probe has a deadline, and ends with what its group fails with") {
-  run_ranks({.ranks = 2}, [](Communicator& comm) {
-    if (comm.rank() == 0) {
-      ErrorCode code{};
-      const std::string what = error_of([&] { comm.probe(1, {.timeout = milliseconds{50}}); }, &code);
-      CHECK(code == ErrorCode::timeout);
-      CHECK_MESSAGE(what.find("probe from rank 1 (tag 0)") != std::string::npos, what);
-      CHECK_THROWS_WITH_AS((void)comm.iprobe(1), doctest::Contains("probe from rank 1"), Error);
-    }
-  });
+TEST_CASE("a probe that times out fails alone, and the communicator goes on") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      int value = 0;
+      if (comm.rank() == 0) {
+        for (const int peer : {1, any_source, 0}) {
+          ErrorCode code{};
+          const std::string what = error_of([&] { comm.probe(peer, {.tag = 4, .timeout = milliseconds{250}}); }, &code);
+          CHECK(code == ErrorCode::timeout);
+          CHECK_MESSAGE(what.find(peer == any_source ? "probe from any rank (tag 4)" : "probe from rank ") == 0, what);
+          CHECK_MESSAGE(what.find("timed out after 0.25 s") != std::string::npos, what);
+        }
+        comm.barrier();
+        CHECK(comm.probe(1, {.tag = 4}).count == 1);
+        comm.recv(std::span{&value, 1}, 1, {.tag = 4});
+        CHECK(value == 5);
+      } else {
+        comm.barrier();
+        value = 5;
+        comm.send(std::span{&value, 1}, 0, {.tag = 4});
+      }
+    });
+  }
+}
+
+TEST_CASE("a probe ends with what its group fails with") {
   run_ranks({.ranks = 2}, [](Communicator& comm) {
     CHECK_THROWS_WITH_AS((void)comm.iprobe(2), doctest::Contains("2 is not a rank"), Error);
     if (comm.rank() == 0) comm.abort("enough");

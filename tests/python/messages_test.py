@@ -50,6 +50,16 @@ class Messages(Case):
             pass  # rank 1 may learn of it in close()
 
 
+    def test_a_probe_that_times_out_fails_alone(self):
+        def body(comm):
+            for source in (1 - comm.rank, pytutti.ANY_SOURCE):
+                error = self.assert_fails(pytutti.Timeout, "timed out after 0.05 s", comm.probe, source, timeout=0.05)
+                self.assertIn("the communicator goes on", str(error))
+            comm.barrier()
+
+        threads(2, body)
+
+
 class Started(Case):
     def test_a_wait_with_a_limit(self):
         def body(comm):

@@ -331,7 +331,8 @@ TUTTI_C_API tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count
 TUTTI_C_API tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type,
                                         int32_t to, void* in, uint64_t in_count, tutti_type in_type, int32_t from,
                                         int32_t tag, const tutti_call_options* options, tutti_status* status);
-/// Waits until a receive would get a message, and leaves it there. iprobe does not wait: *found is 0 or 1.
+/// Waits until a receive would get a message, and leaves it there. If its timeout passes, only this call fails. iprobe
+/// does not wait: *found is 0 or 1.
 TUTTI_C_API tutti_result tutti_probe(tutti_comm* comm, int32_t from, int32_t tag, int64_t timeout_ms,
                                      tutti_status* status);
 TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t tag, int32_t* found,

@@ -122,7 +122,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
     }
   }
   /// Waits until there is a message that recv() with these arguments would get, and leaves it there: its status tells
-  /// how much memory it needs. Another thread may receive it first.
+  /// how much memory it needs. Another thread may receive it first. If its timeout passes, only this call fails, with
+  /// Error{timeout}.
   MessageStatus probe(int from, const MessageOptions& options = {});
   /// The same without waiting. Nothing if there is none yet.
   std::optional<MessageStatus> iprobe(int from, const MessageOptions& options = {});

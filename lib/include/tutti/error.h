@@ -19,7 +19,7 @@ enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
   unsupported,       ///< valid, but not supported by this build or algorithm; nothing was sent
   mismatch,          ///< ranks called different things; the communicator is unusable
-  timeout,           ///< the deadline passed; the communicator is unusable
+  timeout,           ///< the deadline passed; the communicator is unusable, except after a probe()
   peer_lost,         ///< a rank died, left or cannot be reached; the communicator is unusable
   aborted,           ///< the communicator was destroyed or aborted with work pending
   rendezvous,        ///< ranks did not find each other
