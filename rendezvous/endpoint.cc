@@ -48,40 +48,42 @@ Resolved look_up(const Endpoint& endpoint, int flags) {
 
 }  // namespace
 
-std::uint16_t parse_port(std::string_view text, std::string_view said_by) {
+std::uint16_t parse_port(std::string_view text, std::string_view said_by, std::string_view whole) {
+  if (whole.empty()) whole = text;
   if (is_service_address(text))
-    throw malformed(said_by, text,
+    throw malformed(said_by, whole,
                     "that is not a port but the address of a Kubernetes service, which Kubernetes sets in every pod (a "
                     "\"service link\"). Say enableServiceLinks: false in the pod's spec, or set this variable in the "
                     "pod's env, or give the service another name");
   std::uint16_t port = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc{} || rest != text.data() + text.size())
-    throw malformed(said_by, text, "a port is a number from 0 to 65535");
+    throw malformed(said_by, whole, "a port is a number from 0 to 65535");
   return port;
 }
 
-Endpoint parse_endpoint(std::string_view text, std::string_view said_by) {
+Endpoint parse_endpoint(std::string_view text, std::string_view said_by, std::string_view whole) {
+  if (whole.empty()) whole = text;
   std::string_view host;
   std::string_view port;
   if (text.starts_with('[')) {
     const std::size_t end = text.find("]:");
-    if (end == std::string_view::npos) throw malformed(said_by, text, "expected [IPv6 address]:port");
+    if (end == std::string_view::npos) throw malformed(said_by, whole, "expected [IPv6 address]:port");
     host = text.substr(1, end - 1);
     port = text.substr(end + 2);
   } else {
     const std::size_t colon = text.find(':');
-    if (colon == std::string_view::npos) throw malformed(said_by, text, "the port is missing; expected host:port");
+    if (colon == std::string_view::npos) throw malformed(said_by, whole, "the port is missing; expected host:port");
     if (text.find(':', colon + 1) != std::string_view::npos)
-      throw malformed(said_by, text, "an IPv6 address must be in brackets, such as [::1]:29500");
+      throw malformed(said_by, whole, "an IPv6 address must be in brackets, such as [::1]:29500");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }
-  if (host.empty()) throw malformed(said_by, text, "the host is missing; expected host:port");
+  if (host.empty()) throw malformed(said_by, whole, "the host is missing; expected host:port");
   if (host.find_first_of("[]") != std::string_view::npos)
-    throw malformed(said_by, text, "only an IPv6 address has brackets, and only once: [::1]:29500");
-  if (port.empty()) throw malformed(said_by, text, "the port is missing; expected host:port");
-  return {std::string{host}, parse_port(port, said_by)};
+    throw malformed(said_by, whole, "only an IPv6 address has brackets, and only once: [::1]:29500");
+  if (port.empty()) throw malformed(said_by, whole, "the port is missing; expected host:port");
+  return {std::string{host}, parse_port(port, said_by, whole)};
 }
 
 Endpoint endpoint_of(const net::Address& address) { return {address.host(), address.port()}; }

@@ -17,10 +17,11 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// Parses "host:port", "1.2.3.4:5", "[::1]:5". Throws Error{invalid_argument} that quotes `said_by` and `text`.
-Endpoint parse_endpoint(std::string_view text, std::string_view said_by);
-/// Parses a port, 0 to 65535.
-std::uint16_t parse_port(std::string_view text, std::string_view said_by);
+/// Parses "host:port", "1.2.3.4:5", "[::1]:5". Throws Error{invalid_argument} that quotes `said_by` and `whole`, of
+/// which `text` is a part; empty: it is all.
+Endpoint parse_endpoint(std::string_view text, std::string_view said_by, std::string_view whole = {});
+/// Parses a port, 0 to 65535, in the same way.
+std::uint16_t parse_port(std::string_view text, std::string_view said_by, std::string_view whole = {});
 /// A numeric one.
 Endpoint endpoint_of(const net::Address& address);
 /// With brackets where the host is an IPv6 address.

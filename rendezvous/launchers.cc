@@ -296,8 +296,8 @@ Answer find_places(const ConnectOptions& options, const Environment& env) {
   if (options.rank && options.size) {
     Answer answer;
     answer.launch = {.rank = *options.rank, .size = *options.size, .source = "options"};
-    answer.names = "ConnectOptions::rank and size";
-    answer.remedy = "give ConnectOptions::rendezvous, or set TUTTI_RDZV";
+    answer.names = "the given rank and size";
+    answer.remedy = "give a rendezvous address, or set TUTTI_RDZV";
     return answer;
   }
   const std::string url = options.rendezvous.empty() ? env.text("TUTTI_RDZV").value_or("") : options.rendezvous;
@@ -305,17 +305,17 @@ Answer find_places(const ConnectOptions& options, const Environment& env) {
   Answer answer = ask(question, url == "env://");
   if (options.rank || options.size) {
     if (answer.names.empty())
-      throw wrong(fmt::format("ConnectOptions::{} is given, but {} is not, and no launcher's variables say it.",
+      throw wrong(fmt::format("the {} is given, but the {} is not, and no launcher's variables say it.",
                               options.rank ? "rank" : "size", options.rank ? "size" : "rank"));
     answer.launch.rank = options.rank.value_or(answer.launch.rank);
     answer.launch.size = options.size.value_or(answer.launch.size);
-    answer.names = "ConnectOptions and " + answer.names;
+    answer.names = "the given " + std::string{options.rank ? "rank" : "size"} + " and " + answer.names;
   }
   return answer;
 }
 
 RendezvousUrl find_rendezvous_url(const ConnectOptions& options, const Environment& env, Answer& answer) {
-  if (!options.rendezvous.empty()) return parse_rendezvous_url(options.rendezvous, "ConnectOptions::rendezvous", env);
+  if (!options.rendezvous.empty()) return parse_rendezvous_url(options.rendezvous, "the rendezvous address", env);
   if (auto told = rendezvous_url_from(env)) return *std::move(told);
   if (answer.fallback) return *std::move(answer.fallback);
   const bool host = env.has("MASTER_ADDR");

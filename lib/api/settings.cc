@@ -69,7 +69,7 @@ milliseconds lost_after(milliseconds option) {
   if (option < milliseconds{1000})
     refuse(
         fmt::format("{} ms of silence are too few to give up a rank: its process may just not have had a core; "
-                    "give a second or more (ConnectOptions::lost_after)",
+                    "give a second or more (lost_after)",
                     option.count()));
   return option;
 }

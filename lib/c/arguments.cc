@@ -60,7 +60,8 @@ Collective collective_of(tutti_collective collective) {
 
 std::size_t required_size(std::size_t size, const char* name, std::size_t first) {
   if (size < first || size > largest_struct)
-    throw Wrong{fmt::format("the member size of {0} is {1}: set it to sizeof({0}), and all other members", name, size)};
+    throw Wrong{fmt::format(
+        "the member size of {0} is {1}: set it to sizeof({0}), and the members that you do not need to 0", name, size)};
   return size;
 }
 

@@ -111,11 +111,11 @@ bool supports(DataType type, OpKind kind) {
 
 void require(DataType type, const Op& op) {
   if (op.kind() == OpKind::user && !op.function())
-    throw Error{ErrorCode::invalid_argument, "the user op has no function; make it with user_op<T>"};
+    throw Error{ErrorCode::invalid_argument, "the user op has no function"};
   if (op.kind() == OpKind::user && op.user_type() != type) {
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("the user op was written for elements of type {}, but the buffer holds {}; make it with "
-                            "user_op<T> for the buffer's element type",
+                fmt::format("the user op was written for elements of type {}, but the buffer holds {}; make one "
+                            "for the buffer's element type",
                             name_of(op.user_type()), name_of(type))};
   }
   if (!supports(type, op.kind())) {

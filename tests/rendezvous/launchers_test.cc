@@ -343,7 +343,7 @@ TEST_CASE("places are read strictly, with a hint") {
     check_refused(tutti_run + Variables{{"TUTTI_RDZV", url}}, named);
     ConnectOptions options;
     options.rendezvous = url;
-    check_refused(tutti_run, {"ConnectOptions::rendezvous"}, options);
+    check_refused(tutti_run, {"the rendezvous address is \"" + url + "\""}, options);
   };
   refused("tcp://::1:29500", {"TUTTI_RDZV", "brackets", "[::1]:29500"});
   refused("tcp://n0", {"port is missing"});
@@ -367,15 +367,15 @@ TEST_CASE("options are taken where given, the rest from the launcher") {
   CHECK(summary(launch_of(tutti_run, options)) == "1/4 local 1/2 tcp://elsewhere:1 tutti/mine (TUTTI_*)");
   options.rank = 0;
   CHECK(summary(launch_of(tutti_run, options)) == "0/4 local 1/2 tcp://elsewhere:1 serves tutti/mine (TUTTI_*)");
-  check_refused({}, {"ConnectOptions::rank", "size"}, options);
+  check_refused({}, {"the rank is given, but the size is not"}, options);
   options.size = 1;
   CHECK(launch_of({}, options).rendezvous.empty());
   options.rank = 1;
-  check_refused({}, {"ConnectOptions::rank and size", "rank 1"}, options);
+  check_refused({}, {"the given rank and size", "rank 1"}, options);
   ConnectOptions unmet;
   unmet.rank = 0;
   unmet.size = 2;
-  check_refused({}, {"ConnectOptions::rendezvous", "TUTTI_RDZV"}, unmet);
+  check_refused({}, {"give a rendezvous address", "TUTTI_RDZV"}, unmet);
   unmet.rank = -5;
   check_refused({}, {"rank -5"}, unmet);
 }

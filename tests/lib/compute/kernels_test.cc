@@ -364,7 +364,10 @@ TEST_CASE("a refused pair names type, op and what the type offers") {
   CHECK(refusal(DataType::u64, tutti::avg) == "");
   const Op user = user_op<float>([](float a, float b) { return a + b; });
   CHECK(refusal(DataType::f32, user) == "");
-  CHECK(refusal(DataType::f64, user).starts_with("invalid_argument: the user op was written for elements of type f32"));
+  CHECK(
+      refusal(DataType::f64, user) ==
+      "invalid_argument: the user op was written for elements of type f32, but the buffer holds f64; make one for the "
+      "buffer's element type");
 }
 
 TEST_CASE("the instruction set can be forced by name, and a wrong name is told from a missing one") {
