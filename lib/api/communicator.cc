@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/api/buffer_checks.h"
@@ -21,26 +20,6 @@ namespace detail {
 namespace {
 
 constexpr int highest_tag = 1 << 30;
-
-std::uint64_t hash_of(std::span<const int> members, std::initializer_list<std::size_t> before) {
-  std::vector<std::size_t> words{before};
-  words.insert(words.end(), members.begin(), members.end());
-  return counts_hash(words);
-}
-
-/// Made by a call of subgroup(), or of split(), that is the `turn`-th.
-enum class Made : std::size_t { by_list, by_split };
-
-/// A sub-group of `members`, global ranks. Its name is a hash of values that are equal on all members, without a
-/// message.
-std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vector<int> members, Made made,
-                                                 std::uint32_t turn) {
-  const std::uint64_t name =
-      hash_of(members, {static_cast<std::size_t>(parent.id()), static_cast<std::size_t>(made), turn});
-  return std::make_shared<CommunicatorState>(parent.shared_context(),
-                                             name << 1,  // the lowest bit distinguishes the two channels of a group
-                                             std::move(members), parent.id());
-}
 
 MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options,
                             Memory memory = Memory::host) {
@@ -118,7 +97,9 @@ std::size_t bytes_of(const MessageCall& call, const MessageStatus& status) {
 
 void refuse_moved(std::string_view call) {
   throw Error{ErrorCode::invalid_argument,
-              fmt::format("{}: this communicator was moved from: use the one that it was moved to", call)};
+              fmt::format("{}: this communicator is empty: it was moved from, or comes from a split() in which this "
+                          "rank joined no group",
+                          call)};
 }
 
 Communicator world(std::shared_ptr<Context> context) {
@@ -293,57 +274,6 @@ std::optional<MessageStatus> Communicator::iprobe(int from, const MessageOptions
                 fmt::format("{} on rank {} of {}: {}", call.describe(), group.rank(), group.size(), failure->what()),
                 failure->rank(), failure->operation()};
   return found;
-}
-
-Communicator Communicator::subgroup(std::span<const int> ranks) {
-  detail::Group& group = detail::called(state_, "subgroup");
-  const auto refuse = [&](const std::string& why) {
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("subgroup on rank {} of {}: {}", group.rank(), group.size(), why)};
-  };
-  std::vector<int> members;
-  for (const int member : ranks) {
-    if (member < 0 || member >= group.size())
-      refuse(fmt::format("{} is not a rank of this communicator; valid are 0 to {}", member, group.size() - 1));
-    const int global = group.global_rank(member);
-    if (std::find(members.begin(), members.end(), global) != members.end())
-      refuse(fmt::format("rank {} is listed twice", member));
-    members.push_back(global);
-  }
-  if (std::find(ranks.begin(), ranks.end(), group.rank()) == ranks.end())
-    refuse("this rank is not in the list; only the members of a sub-group call subgroup()");
-  std::uint32_t turn = 0;
-  {
-    const std::lock_guard lock{state_->mutex};
-    turn = state_->subgroups_made[detail::hash_of(members, {})]++;
-  }
-  return detail::Internals::make<Communicator>(
-      detail::make_subgroup(group, std::move(members), detail::Made::by_list, turn));
-}
-
-Communicator Communicator::split_by_host() { return subgroup(detail::called(state_, "split_by_host").local_ranks()); }
-
-Communicator Communicator::split(int colour, int key) {
-  detail::called(state_, "split");
-  if (colour < 0)
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("split on rank {} of {}: colour {} is negative", rank(), size(), colour)};
-  const std::array<int, 2> mine{colour, key};
-  std::vector<int> all(2 * static_cast<std::size_t>(size()));
-  {
-    const detail::Within within{state_->group, "split()"};
-    all_gather(mine, all);
-  }
-  std::vector<int> ranks;
-  for (int other = 0; other < size(); ++other)
-    if (all[2 * static_cast<std::size_t>(other)] == colour) ranks.push_back(other);
-  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
-    return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1];
-  });
-  for (int& member : ranks) member = state_->group.global_rank(member);
-  // All ranks split together, so their counts agree.
-  return detail::Internals::make<Communicator>(
-      detail::make_subgroup(state_->group, std::move(ranks), detail::Made::by_split, state_->splits_made++));
 }
 
 void Communicator::abort(std::string_view reason) { detail::called(state_, "abort").abort(reason); }

@@ -25,11 +25,12 @@ ConnectOptions to_meet(const tutti_connect_options& from) {
   return to;
 }
 
-/// Makes a communicator from one that exists.
+/// Makes a communicator from one that exists. `made` stays null if that is an empty one.
 template <class Make>
 void derive(tutti_comm* comm, tutti_comm** made, const Make& make) {
   given(made, "made") = nullptr;
-  *made = new tutti_comm{make(given(comm, "comm").comm)};
+  Communicator derived = make(given(comm, "comm").comm);
+  if (derived) *made = new tutti_comm{std::move(derived)};
 }
 
 }  // namespace

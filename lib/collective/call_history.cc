@@ -80,10 +80,15 @@ Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardColle
         counts_that_differ(peer, ours, is_ahead ? 0 : theirs.length / size_of(static_cast<DataType>(ours.data_type)));
   if (what.empty()) {
     what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs), group_.rank(),
-                       describe(ours));
+                       with_whole(full_number(ours.operation), describe(ours)));
     if (says_same) what += is_late ? more_than_expected(group_.rank(), peer, theirs) : difference(theirs, ours);
   }
   return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
+}
+
+std::string CallHistory::with_whole(std::uint64_t number, std::string call) const {
+  const char* const whole = remembers(number) ? entry(number).whole : nullptr;
+  return whole ? fmt::format("{}, in its {}", whole, call) : call;
 }
 
 std::string CallHistory::algorithm_of(const Frame& ours) const {
@@ -134,8 +139,8 @@ void CallHistory::describe_call(std::uint64_t number, Status& status) const {
   status.finished = finished_;
   if (remembers(number)) {
     const Entry& own = entry(number);
-    status.call = fmt::format("{} with {}", describe(transport::frame_of(own.call)),
-                              algorithm_text(own.prepared->name, own.in_window));
+    status.call = with_whole(number, fmt::format("{} with {}", describe(transport::frame_of(own.call)),
+                                                 algorithm_text(own.prepared->name, own.in_window)));
   }
   if (const RecentCounts::Counts* const counts = counts_.of(number)) {
     status.sends = counts->sends;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -32,10 +33,19 @@ class CallHistory {
     number_and_root = number_and_root >> 32 << 32 | static_cast<std::uint32_t>(started_);
     hash_ = extended(hash_, kinds, number_and_root, algorithm_and_window, count);
     Entry& entry = entries_[started_ % remembered];
-    entry = {started_, {kinds, number_and_root, algorithm_and_window, count}, &prepared, in_window};
+    entry = {started_,
+             {kinds, number_and_root, algorithm_and_window, count},
+             &prepared,
+             in_window,
+             whole_.load(std::memory_order_relaxed)};
     return entry.call;
   }
   void end(std::uint64_t number) noexcept { finished_ = finished_ < number ? number : finished_; }
+  /// The calls that begin from now on are made by `whole`, "split()", which errors name, too; null: by the program. Any
+  /// thread may say so.
+  void set_whole(const char* whole) noexcept { whole_.store(whole, std::memory_order_relaxed); }
+  /// "split(), in its all_gather ...", if that is what has made the call `number`, else `call` itself.
+  std::string with_whole(std::uint64_t number, std::string call) const;
   /// Remembers the counts of a _v call that has begun.
   void note_counts(const transport::Frame& call, std::uint64_t number, const PartOffsets& offsets);
 
@@ -66,6 +76,7 @@ class CallHistory {
     transport::CallWords call{};
     const Prepared* prepared = nullptr;
     bool in_window = false;
+    const char* whole = nullptr;
   };
   static constexpr std::size_t remembered = 64;
 
@@ -89,6 +100,7 @@ class CallHistory {
   std::uint64_t started_ = 0;
   std::uint64_t finished_ = 0;
   std::uint64_t hash_ = 0;
+  std::atomic<const char*> whole_{nullptr};
 };
 
 }  // namespace tutti::detail

@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from types import FrameType, TracebackType
-from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
+from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type, overload
 
 from ._core import ffi, lib
 from ._library import (
@@ -192,9 +192,22 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
 
     # ---- Others made from it
 
-    def split(self, colour: int, key: int = 0) -> "Communicator":
-        """All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank."""
-        return self._made(lib.tutti_comm_split, integer("colour", colour), integer("key", key))
+    @overload
+    def split(self, colour: int, key: int = 0) -> "Communicator": ...
+
+    @overload
+    def split(self, colour: Optional[int], key: int = 0) -> "Optional[Communicator]": ...
+
+    def split(self, colour: Optional[int], key: int = 0) -> "Optional[Communicator]":
+        """All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
+
+        A rank whose colour is None joins none, and gets None.
+        """
+        if colour is None:
+            none = ffi.new("tutti_comm**")
+            self._call(lib.tutti_comm_split, lib.TUTTI_NO_GROUP, 0, none)
+            return None
+        return self._made(lib.tutti_comm_split, integer("colour", colour, 0), integer("key", key))
 
     def split_by_host(self) -> "Communicator":
         """One of the ranks on this host."""

@@ -293,6 +293,8 @@ static void larger(void* accumulated, const void* operand, uint64_t count, void*
   const float* const b = operand;
   for (uint64_t i = 0; i < count; ++i) a[i] = a[i] * a[i] > b[i] * b[i] ? a[i] : b[i];
   *(uint64_t*)context += count;
+  CHECK(tutti_comm_split(comm, me == 0 ? TUTTI_NO_GROUP : 3, 0, &made) == TUTTI_OK && (made == NULL) == (me == 0));
+  CHECK(tutti_comm_free(made) == TUTTI_OK);
 }
 
 static void ops(void) {

@@ -96,7 +96,7 @@ static void wrong_numbers(void) {
   CHECK_FAILS(invalid, "7 is not a rank", tutti_recv(comm, out, 4, TUTTI_I32, 7, 0, NULL, NULL));
   CHECK_FAILS(invalid, "tag -7", tutti_send(comm, in, 4, TUTTI_I32, 0, -7, NULL));
   CHECK_FAILS(invalid, "negative", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &impatient));
-  CHECK_FAILS(invalid, "colour -1", tutti_comm_split(comm, -1, 0, &made));
+  CHECK_FAILS(invalid, "colour -2", tutti_comm_split(comm, -2, 0, &made));
   CHECK_FAILS(invalid, "more than the 1", tutti_comm_subgroup(comm, twice, 2, &made));
   CHECK_FAILS(invalid, "overlap", tutti_all_reduce(comm, in, in + 1, 3, TUTTI_I32, TUTTI_SUM, NULL));
   CHECK_FAILS(invalid, "sendrecv on rank 0 of 1: in and out overlap",

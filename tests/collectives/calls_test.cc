@@ -181,7 +181,9 @@ TEST_CASE("an object that was moved from says so, or is empty") {
     auto work = std::move(old_work);
     const auto array = std::move(old_array);
 
-    const std::string remedy = "moved from: use the one that it was moved to";
+    CHECK(fresh);
+    CHECK_FALSE(old);
+    const std::string remedy = "was moved from";
     const auto moved = [&](const std::string& name, const std::function<void()>& use) {
       refused(comm, ErrorCode::invalid_argument, {name + ": ", remedy}, use);
     };

@@ -240,12 +240,32 @@ TEST_CASE("a wrong list is refused with the reason, and nothing is sent") {
     CHECK(error_of([&] { comm.subgroup({0, 1, 2, 1}); }).find("listed twice") != std::string::npos);
     const int other = (comm.rank() + 1) % 3;
     CHECK(error_of([&] { comm.subgroup({other}); }).find("not in the list") != std::string::npos);
-    CHECK(error_of([&] { comm.split(-1); }).find("negative") != std::string::npos);
+    CHECK(error_of([&] { comm.split(-2); }).find("negative") != std::string::npos);
     comm.barrier();
   });
 }
 
 }  // namespace
+
+TEST_CASE("a rank may take part in split() and join no group") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
+      for (int round = 0; round < 3; ++round) {
+        Communicator part = comm.split(comm.rank() == 1 ? no_group : comm.rank() % 2);
+        CHECK(static_cast<bool>(part) == (comm.rank() != 1));
+        if (!part) {
+          CHECK_THROWS_WITH_AS(part.barrier(), doctest::Contains("joined no group"), Error);
+          continue;
+        }
+        CHECK(part.size() == (comm.rank() == 3 ? 1 : 2));
+        use(part);
+      }
+      use(comm);
+      CHECK_FALSE(comm.split(no_group));
+      CHECK_THROWS_WITH_AS(comm.split(-2), doctest::Contains("valid are 0 and above, and -1 for a rank that"), Error);
+    });
+  }
+}
 TEST_CASE("local ranks are counted among the members of each communicator") {
   // Even and odd ranks are two hosts.
   run_ranks({.ranks = 5, .kind = Kind::mixed}, [](Communicator& comm) {

@@ -216,6 +216,25 @@ TEST_CASE("a rank is not said to wait in an asynchronous call, and a call made o
   CHECK_MESSAGE(says(others[0], "waits in split(), in its all_gather #1"), others[0].text);
 }
 
+TEST_CASE("a call that differs from split() is told from it, and not from its all_gather") {
+  for (const Kind kind : watched) {
+    const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      comm.split(0).barrier();
+      if (comm.rank() == 0) comm.barrier();
+      if (comm.rank() != 0) const Communicator part = comm.split(1);
+    });
+    for (const Heard& answer : answers) {
+      CHECK_MESSAGE(answer.code == ErrorCode::mismatch, answer.text);
+      CHECK_MESSAGE(says(answer, "called barrier #2 with "), answer.text);
+      CHECK_MESSAGE(says(answer, "called split(), in its all_gather #2 (2 x i32) with "), answer.text);
+    }
+  }
+  const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 1s}, [](Communicator& comm) {
+    if (comm.rank() == 0) const Communicator part = comm.split(1);
+  });
+  CHECK_MESSAGE(says(answers[0], "has not called split(), in its all_gather #1"), answers[0].text);
+}
+
 TEST_CASE("the way out of a circle is that of its calls") {
   const auto circle = [](Kind kind, const std::function<void(Communicator&, std::vector<int>&)>& body) {
     const auto answers = ask_all({.ranks = 2, .kind = kind, .timeout = 20s}, [&](Communicator& comm) {

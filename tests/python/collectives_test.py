@@ -323,6 +323,12 @@ class Collectives(Case):
             with comm.split(comm.rank % 2, -comm.rank) as half:
                 self.assertEqual((half.rank, half.size), ((comm.rank == 0) * 1, 2) if comm.rank != 1 else (0, 1))
                 self.assertEqual(int(half.all_reduce(numpy.array(comm.rank))), 1 if comm.rank == 1 else 2)
+            part = comm.split(None if comm.rank == 1 else 0)
+            self.assertEqual(part is None, comm.rank == 1)
+            if part is not None:
+                self.assertEqual(part.size, N - 1)
+                part.close()
+            self.assert_fails(pytutti.InvalidArgument, "colour is -1: give an integer from 0", comm.split, -1)
             with comm.split_by_host() as here:
                 self.assertEqual(here.size, N)
             if comm.rank < 2:

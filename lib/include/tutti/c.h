@@ -105,6 +105,8 @@ enum {
 
 enum { TUTTI_ANY_SOURCE = -1, TUTTI_ANY_TAG = -1 };
 
+/// The colour of a rank that takes part in tutti_comm_split() and joins no group.
+enum { TUTTI_NO_GROUP = -1 };
 typedef struct tutti_comm tutti_comm;              ///< a fixed group of ranks
 typedef struct tutti_work tutti_work;              ///< an operation that was started
 typedef struct tutti_persistent tutti_persistent;  ///< a collective that can be started any number of times
@@ -198,7 +200,8 @@ TUTTI_C_API tutti_result tutti_comm_local_rank(const tutti_comm* comm, int32_t* 
 TUTTI_C_API tutti_result tutti_comm_local_size(const tutti_comm* comm, int32_t* size);
 /// A communicator of the `count` ranks listed, distinct ranks of `comm`. Only they call. No message is sent.
 TUTTI_C_API tutti_result tutti_comm_subgroup(tutti_comm* comm, const int32_t* ranks, uint64_t count, tutti_comm** made);
-/// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
+/// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank. A rank with
+/// TUTTI_NO_GROUP joins none, and *made is NULL.
 TUTTI_C_API tutti_result tutti_comm_split(tutti_comm* comm, int32_t colour, int32_t key, tutti_comm** made);
 /// A communicator of the ranks on this host. All of them call.
 TUTTI_C_API tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm** made);

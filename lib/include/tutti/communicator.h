@@ -51,8 +51,9 @@ class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
 ///            parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares the connections.
-/// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An object that was
-///            moved from throws the former.) All other errors come from waiting. After {truncated}, see recv(), the
+/// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An empty object
+/// throws
+///            the former.) All other errors come from waiting. After {truncated}, see recv(), the
 ///            communicator can be used further; after any other of them it cannot, nor can the output.
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
@@ -61,6 +62,9 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// Waits until the transports have taken all messages. Work still pending fails with Error{aborted}.
   ~Communicator();
 
+  /// False: this object is empty. It was moved from, or comes from split() with no_group, and its calls throw
+  /// Error{invalid_argument}.
+  explicit operator bool() const { return state_ != nullptr; }
   int rank() const;
   int size() const;
   /// This rank's index among the ranks of this communicator on its host, and how many there are.
@@ -135,7 +139,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// new communicator may outlive its parent.
   Communicator subgroup(std::span<const int> ranks);
   Communicator subgroup(std::initializer_list<int> ranks) { return subgroup(std::span{ranks.begin(), ranks.size()}); }
-  /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
+  /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank. A rank with
+  /// the colour no_group joins none, and gets an empty communicator.
   Communicator split(int colour, int key = 0);
   /// A communicator of the ranks on this host, in the order of their ranks here. All ranks of the host call.
   Communicator split_by_host();

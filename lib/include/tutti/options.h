@@ -13,6 +13,8 @@ inline namespace TUTTI_ABI {
 
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
+/// The colour of a rank that takes part in split() and joins no group.
+inline constexpr int no_group = -1;
 
 /// Options of one call of a collective.
 struct CallOptions {
