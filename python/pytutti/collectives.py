@@ -22,6 +22,7 @@ class Collectives(Generic[Result]):
     out:        None makes a new array, of the kind of `x`. `out` may be `x` itself where both have one size, and for
                 all_gather, gather, scatter and reduce_scatter one may be this rank's part of the other.
     op:         "sum", "product", "min", "max", "band", "bor", "bxor", "avg", an Op or a PremulSum.
+                With a NaN among the elements the result is NaN, also of "min" and "max".
     algorithm:  "ring", "tree:4" (`tutti plan --list`); None: the tuning table chooses.
     timeout:    seconds; None: the communicator's.
     Agreement:  all ranks make the same calls on a communicator, in the same order, with the same sizes, type, op and

@@ -73,7 +73,8 @@ enum {
   TUTTI_C128 = 14  ///< complex: two doubles
 };
 
-/// How a reduction combines elements. Ops are taken to be associative and commutative, except in scans.
+/// How a reduction combines elements. Ops are taken to be associative and commutative, except in scans. A NaN among the
+/// elements makes the result NaN, also in TUTTI_MIN and TUTTI_MAX.
 typedef int32_t tutti_op_kind;
 enum {
   TUTTI_SUM = 0,

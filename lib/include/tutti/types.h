@@ -180,6 +180,7 @@ TUTTI_API const char* name_of(OpKind kind);
 // Constants: nothing is constructed before main() or destroyed after it.
 inline constexpr Op sum{OpKind::sum};
 inline constexpr Op product{OpKind::product};
+/// A NaN among the elements makes the result NaN, also in min and max.
 inline constexpr Op min{OpKind::min};
 inline constexpr Op max{OpKind::max};
 inline constexpr Op band{OpKind::band};
