@@ -125,7 +125,7 @@ std::size_t tutti::detail::wait_any(std::span<Handle* const> handles) {
     throw Error{ErrorCode::invalid_argument, std::string{"wait_any: "} + why};
   };
   if (handles.empty()) refuse("there is nothing to wait for");
-  std::vector<const Pending*> pending;
+  std::vector<Pending*> pending;
   for (const Handle* const handle : handles) {
     pending.push_back(Internals::pending(*handle));
     if (handle->done()) return pending.size() - 1;
@@ -134,7 +134,12 @@ std::size_t tutti::detail::wait_any(std::span<Handle* const> handles) {
   }
   Engine& engine = pending.front()->engine();
   engine.require_own_process();
-  engine.wait_any(pending);
+  while (!engine.wait_any(pending, next_question(deadline_after(std::chrono::hours{24})))) {
+    if (!program_interrupts()) continue;
+    for (Pending* const one : pending) one->abort("interrupted");
+    for (Pending* const one : pending) wait_until_over(*one);
+    throw Error{ErrorCode::aborted, "wait_any: interrupted by the program while it waited"};
+  }
   const auto over = std::ranges::find_if(pending, [](const Pending* one) { return one->over(); });
   (*over)->depart_if_abandoned();
   return static_cast<std::size_t>(over - pending.begin());

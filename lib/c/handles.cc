@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <ranges>
+#include <span>
 
 #include "lib/base/wait_hook.h"
 #include "lib/c/arguments.h"
@@ -28,6 +30,13 @@ template <class Wait>
 void tell_whether_done(std::int32_t* done, const Wait& wait) {
   given(done, "done") = 1;
   if (!wait()) *done = 0;
+}
+
+/// The range that the waits of C++ take.
+auto works_of(tutti_work* const* works, std::uint64_t count) {
+  if (count > 0) given(works, "works");
+  return std::span{works, static_cast<std::size_t>(count)} |
+         std::views::transform([](tutti_work* work) -> tutti::Work& { return given(work, "a work").work; });
 }
 
 }  // namespace
@@ -69,6 +78,17 @@ tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* do
     tutti::Work& own = given(work, "work").work;
     tell_whether_done(done, [&] { return own.wait_for(limit_of(limit_ms)); });
   });
+}
+
+tutti_result tutti_work_wait_any(tutti_work* const* works, uint64_t count, uint64_t* index) {
+  return guarded(__func__, [&] {
+    std::uint64_t& found = given(index, "index");
+    found = tutti::wait_any(works_of(works, count));
+  });
+}
+
+tutti_result tutti_work_wait_all(tutti_work* const* works, uint64_t count) {
+  return guarded(__func__, [&] { tutti::wait_all(works_of(works, count)); });
 }
 
 tutti_result tutti_work_wait_on(tutti_work* work, void* stream) {

@@ -75,10 +75,8 @@ bool Engine::wait(const Pending& pending, Clock::time_point until) {
   return wait_until([&pending] { return pending.over(); }, until);
 }
 
-void Engine::wait_any(std::span<const Pending* const> pending) {
-  const auto one_is_over = [pending] { return std::ranges::any_of(pending, &Pending::over); };
-  while (!wait_until(one_is_over, Clock::now() + std::chrono::hours{24})) {
-  }
+bool Engine::wait_any(std::span<Pending* const> pending, Clock::time_point until) {
+  return wait_until([pending] { return std::ranges::any_of(pending, &Pending::over); }, until);
 }
 
 void Engine::drive_until(Clock::time_point until) {

@@ -74,7 +74,7 @@ class Engine final {
   /// Drives, or sleeps while another thread drives, until `pending` is done. False: `until` came first.
   bool wait(const Pending& pending, Clock::time_point until);
   /// The same until one of them is done, which their own deadlines bound.
-  void wait_any(std::span<const Pending* const> pending);
+  bool wait_any(std::span<Pending* const> pending, Clock::time_point until);
   /// Drives until then, or sleeps while another thread drives: for what arrives without an operation.
   void drive_until(Clock::time_point until);
   /// Runs `task` while no other thread owns the engine. False: the owner has not begun it by `until`, and it will not

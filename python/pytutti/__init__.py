@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .plan_writer import algorithm
     from .plans import Plan, PlanError, algorithms, plan, side_by_side
     from .threads import run_threads
-    from .work import Prepared, Status, Work
+    from .work import Prepared, Status, Work, wait_all, wait_any
 
 _PLACES = {
     "communicator": ("Communicator", "connect"),
@@ -39,7 +39,7 @@ _PLACES = {
     "plan_writer": ("algorithm",),
     "plans": ("Plan", "PlanError", "algorithms", "plan", "side_by_side"),
     "threads": ("run_threads",),
-    "work": ("Prepared", "Status", "Work"),
+    "work": ("Prepared", "Status", "Work", "wait_all", "wait_any"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
@@ -47,7 +47,7 @@ __all__ = [
     "ANY_SOURCE", "ANY_TAG", "Aborted", "Communicator", "Corrupted", "Error", "Internal", "InvalidArgument", "Mismatch",
     "Op", "PeerLost", "Plan", "PlanError", "PremulSum", "Prepared", "RendezvousFailed", "Status", "SystemRefused",
     "Timeout", "Truncated", "UniqueId", "Unsupported", "Work", "algorithm", "algorithms", "connect", "plan", "program",
-    "run_threads", "side_by_side"]
+    "run_threads", "side_by_side", "wait_all", "wait_any"]
 
 
 def __getattr__(name: str) -> Any:

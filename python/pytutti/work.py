@@ -1,7 +1,7 @@
 """Calls that were started, and calls that were prepared."""
 
 import asyncio
-from typing import Any, Callable, Generator, List, NamedTuple, Optional
+from typing import Any, Callable, Generator, Iterable, List, NamedTuple, Optional, Tuple
 
 from ._core import ffi, lib
 from ._library import (
@@ -120,6 +120,35 @@ class Work(NoCopies):
         handle, self._handle = getattr(self, "_handle", ffi.NULL), ffi.NULL
         if handle and lib is not None:
             soon(_drop, handle, self._keep)
+
+
+def wait_all(works: "Iterable[Work]") -> List[Any]:
+    """Returns the `out` of each when all are done, or raises what the first of them that failed has failed with."""
+    listed, handles = _handles("wait_all", works)
+    if lib.tutti_work_wait_all(handles, len(listed)) and interrupted():
+        fail()
+    return [work.wait() for work in listed]
+
+
+def wait_any(works: "Iterable[Work]") -> int:
+    """Waits until at least one is done, and returns its index, the lowest if there are several.
+
+    Its wait() returns at once, or raises what it failed with. Leave it out of the next wait_any(). All must be of
+    communicators from one connect() or run_threads().
+    """
+    listed, handles = _handles("wait_any", works)
+    index = ffi.new("uint64_t*")
+    check(lib.tutti_work_wait_any(handles, len(listed), index))
+    return int(index[0])
+
+
+def _handles(call: str, works: "Iterable[Work]") -> Tuple[List[Work], Any]:
+    refuse_in_callback()
+    listed = list(works)
+    for place, work in enumerate(listed):
+        if not isinstance(work, Work):
+            raise InvalidArgument(f"{call}: works[{place}] is {work!r}: give what comm.start, isend or irecv returned")
+    return listed, ffi.new("tutti_work*[]", [work._handle for work in listed])
 
 
 def _then(handle: Any, call: Callable[[], None]) -> None:

@@ -236,6 +236,7 @@ static void messages(void) {
                                         {.size = sizeof starts[1], .timeout_ms = 60000, .work = &work[1]}};
   int32_t found = 0;
   int32_t done = 0;
+  uint64_t index = 7;
   fill();
   CHECK(tutti_sendrecv(comm, in, 3, TUTTI_I32, right, out, part, TUTTI_I32, left, 5, NULL, &status) == TUTTI_OK);
   CHECK(status.source == left && status.tag == 5 && status.count == 3 && out[2] == x(left, 2) && out[3] == untouched);
@@ -244,7 +245,8 @@ static void messages(void) {
   CHECK(tutti_recv(comm, out, part, TUTTI_I32, left, 6, &starts[0], NULL) == TUTTI_OK);
   CHECK(tutti_send(comm, in, 2, TUTTI_I32, right, 6, &starts[1]) == TUTTI_OK);
   while (!done && failures == 0) CHECK(tutti_work_wait_for(work[0], 1000, &done) == TUTTI_OK);
-  CHECK(tutti_work_wait(work[1]) == TUTTI_OK);
+  CHECK(tutti_work_wait_all(work, 2) == TUTTI_OK);
+  CHECK(tutti_work_wait_any(work, 2, &index) == TUTTI_OK && index == 0);
   CHECK(tutti_work_status(work[0], &status) == TUTTI_OK && status.source == left && status.count == 2);
   CHECK(out[1] == x(left, 1) && tutti_work_free(work[0]) == TUTTI_OK && tutti_work_free(work[1]) == TUTTI_OK);
 
@@ -255,6 +257,20 @@ static void messages(void) {
   CHECK(tutti_recv(comm, out, most, TUTTI_I32, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, NULL, &status) == TUTTI_OK);
   CHECK(status.source == left && out[3] == x(left, 3));
   CHECK(tutti_iprobe(comm, left, 7, &found, NULL) == TUTTI_OK && found == 0);
+
+  // A probe that times out changes nothing.
+  CHECK_FAILS(TUTTI_TIMEOUT, "timed out after 0.01 s", tutti_probe(comm, left, 9, 10, NULL));
+
+  // The second of two receives is done first.
+  int32_t value[2] = {0, 0};
+  CHECK(tutti_recv(comm, &value[0], 1, TUTTI_I32, left, 10, &starts[0], NULL) == TUTTI_OK);
+  CHECK(tutti_recv(comm, &value[1], 1, TUTTI_I32, left, 11, &starts[1], NULL) == TUTTI_OK);
+  CHECK(tutti_send(comm, in, 1, TUTTI_I32, right, 11, NULL) == TUTTI_OK);
+  CHECK(tutti_work_wait_any(work, 2, &index) == TUTTI_OK && index == 1 && value[1] == x(left, 0));
+  CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
+  CHECK(tutti_send(comm, in, 1, TUTTI_I32, right, 10, NULL) == TUTTI_OK);
+  CHECK(tutti_work_wait_all(work, 2) == TUTTI_OK && value[0] == x(left, 0));
+  CHECK(tutti_work_free(work[0]) == TUTTI_OK && tutti_work_free(work[1]) == TUTTI_OK);
 
   // A message that does not fit is dropped, and the communicator goes on.
   CHECK(tutti_send(comm, in, 4, TUTTI_I32, right, 8, NULL) == TUTTI_OK);
@@ -277,6 +293,8 @@ static void groups(void) {
   CHECK(tutti_comm_size(made, &size) == TUTTI_OK && size == (n + 1 - me % 2) / 2);
   CHECK(tutti_comm_rank(made, &rank) == TUTTI_OK && rank == (n - 1 - me) / 2);
   CHECK(tutti_comm_free(made) == TUTTI_OK);
+  CHECK(tutti_comm_split(comm, me == 0 ? TUTTI_NO_GROUP : 3, 0, &made) == TUTTI_OK && (made == NULL) == (me == 0));
+  CHECK(tutti_comm_free(made) == TUTTI_OK);
   CHECK(tutti_comm_split_by_host(comm, &made) == TUTTI_OK);
   CHECK(tutti_comm_rank(made, &rank) == TUTTI_OK && rank == me);
   CHECK(tutti_comm_free(made) == TUTTI_OK);
@@ -293,8 +311,6 @@ static void larger(void* accumulated, const void* operand, uint64_t count, void*
   const float* const b = operand;
   for (uint64_t i = 0; i < count; ++i) a[i] = a[i] * a[i] > b[i] * b[i] ? a[i] : b[i];
   *(uint64_t*)context += count;
-  CHECK(tutti_comm_split(comm, me == 0 ? TUTTI_NO_GROUP : 3, 0, &made) == TUTTI_OK && (made == NULL) == (me == 0));
-  CHECK(tutti_comm_free(made) == TUTTI_OK);
 }
 
 static void ops(void) {

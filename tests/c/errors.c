@@ -11,6 +11,7 @@ static void null_handles(void) {
   tutti_work* work = NULL;
   tutti_op* op = NULL;
   int32_t number = 0;
+  uint64_t index = 0;
   tutti_status status;
   CHECK_FAILS(invalid, "tutti_all_reduce: comm is NULL",
               tutti_all_reduce(NULL, in, out, 4, TUTTI_I32, TUTTI_SUM, NULL));
@@ -26,6 +27,12 @@ static void null_handles(void) {
   CHECK_FAILS(invalid, "work is NULL", tutti_work_wait(NULL));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_test(NULL, &number));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_wait_for(NULL, 0, &number));
+  CHECK_FAILS(invalid, "index is NULL", tutti_work_wait_any(&work, 1, NULL));
+  CHECK_FAILS(invalid, "works is NULL", tutti_work_wait_any(NULL, 1, &index));
+  CHECK_FAILS(invalid, "a work is NULL", tutti_work_wait_any(&work, 1, &index));
+  CHECK_FAILS(invalid, "there is nothing to wait for", tutti_work_wait_any(NULL, 0, &index));
+  CHECK_FAILS(invalid, "a work is NULL", tutti_work_wait_all(&work, 1));
+  CHECK(tutti_work_wait_all(NULL, 0) == TUTTI_OK);
   CHECK_FAILS(invalid, "work is NULL", tutti_work_wait_on(NULL, NULL));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_status(NULL, &status));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_then(NULL, NULL, NULL));

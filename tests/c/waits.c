@@ -18,13 +18,14 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-enum way { by_collective, by_work, by_limited_wait, by_message };
+enum way { by_collective, by_work, by_limited_wait, by_wait_any, by_wait_all, by_message };
 static enum way way;
 
 /// Rank 1 waits for what rank 0 does not do, until its hook says so. Rank 0 learns who did that.
 static int gives_up(int rank, int ranks) {
   static int times = 2;
   int32_t value = 1, done = 0;
+  uint64_t index = 0;
   tutti_comm* const comm = connected(url, rank, ranks);
   tutti_work* work = NULL;
   const tutti_call_options started = {.size = sizeof started, .work = &work};
@@ -36,12 +37,14 @@ static int gives_up(int rank, int ranks) {
     return failures;
   }
   CHECK(tutti_set_wait_hook(give_up_after, &times) == TUTTI_OK);
-  if (way == by_work || way == by_limited_wait)
+  if (way != by_collective && way != by_message)
     CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, &started) == TUTTI_OK);
   const double begin = seconds();
   if (way == by_collective)
     CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL));
   if (way == by_work) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait(work));
+  if (way == by_wait_any) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_any(&work, 1, &index));
+  if (way == by_wait_all) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_all(&work, 1));
   if (way == by_limited_wait) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_for(work, 60000, &done));
   if (way == by_message)
     CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 5, NULL, NULL));

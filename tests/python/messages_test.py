@@ -61,6 +61,28 @@ class Messages(Case):
 
 
 class Started(Case):
+    def test_the_first_of_several_and_all_of_them(self):
+        def body(comm):
+            other = 1 - comm.rank
+            got = [numpy.zeros(1), numpy.zeros(1)]
+            works = [comm.irecv(got[tag], other, tag) for tag in (0, 1)]
+            comm.send(numpy.ones(1), other, 1)
+            self.assertEqual(pytutti.wait_any(works), 1)
+            comm.barrier()
+            comm.send(numpy.full(1, 2.0), other, 0)
+            self.assertEqual([out is array for out, array in zip(pytutti.wait_all(iter(works)), got)], [True, True])
+            self.assertEqual([int(array[0]) for array in got], [2, 1])
+            self.assertEqual(pytutti.wait_all([]), [])
+            self.assert_fails(pytutti.InvalidArgument, "there is nothing to wait for", pytutti.wait_any, [])
+            self.assert_fails(pytutti.InvalidArgument, "wait_any: works[1] is None", pytutti.wait_any, [works[0], None])
+            comm.send(numpy.ones(2), other, 3)
+            works = [comm.irecv(bytearray(8), other, 3), comm.isend(numpy.ones(1), other, 4)]
+            self.assert_fails(pytutti.Truncated, "2 x f64", pytutti.wait_all, works)
+            self.assertTrue(all(work.done() for work in works))
+            comm.recv(numpy.ones(1), other, 4)
+
+        threads(2, body)
+
     def test_a_wait_with_a_limit(self):
         def body(comm):
             if comm.rank == 0:

@@ -105,9 +105,9 @@ enum {
 };
 
 enum { TUTTI_ANY_SOURCE = -1, TUTTI_ANY_TAG = -1 };
-
 /// The colour of a rank that takes part in tutti_comm_split() and joins no group.
 enum { TUTTI_NO_GROUP = -1 };
+
 typedef struct tutti_comm tutti_comm;              ///< a fixed group of ranks
 typedef struct tutti_work tutti_work;              ///< an operation that was started
 typedef struct tutti_persistent tutti_persistent;  ///< a collective that can be started any number of times
@@ -349,6 +349,12 @@ TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t ta
 TUTTI_C_API tutti_result tutti_work_wait(tutti_work* work);
 TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
+/// wait_all returns when all `count` are done, and then what the first of them that failed has failed with. wait_any
+/// waits until at least one is done, and *index is the lowest of these; tutti_work_wait() tells whether it failed.
+/// Leave it out of the next wait_any. `count` is at least 1 there, and all are of communicators from one
+/// tutti_connect().
+TUTTI_C_API tutti_result tutti_work_wait_all(tutti_work* const* works, uint64_t count);
+TUTTI_C_API tutti_result tutti_work_wait_any(tutti_work* const* works, uint64_t count, uint64_t* index);
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
 /// A default stream is the one of the thread's current context. Work::wait_on() in tutti/work.h says more.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);

@@ -192,9 +192,8 @@ class Worker {
   void wait_for_any() {
     Chore& first = submit(Chore::Kind::ground);
     Chore& second = submit(Chore::Kind::ground);
-    const std::array<const Pending*, 2> both{&first, &second};
-    engine_->wait_any(both);
-    if (!first.done() && !second.done()) timed_out = true;
+    const std::array<Pending*, 2> both{&first, &second};
+    if (!engine_->wait_any(both, Clock::now() + patience)) timed_out = true;
     wait(second);
     wait(first);
   }
