@@ -50,11 +50,22 @@ __all__ = [
     "run_threads", "side_by_side", "wait_all", "wait_any"]
 
 
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module("." + name, __name__)
+    except ModuleNotFoundError as error:
+        if error.name != __name__ + "._core":
+            raise
+        raise ModuleNotFoundError(
+            f"{error.name} is not built in {__path__[0]}: in a source tree only pytutti.torch works without "
+            "installation; run `tools/wheel dist` there and `pip install dist/*.whl`", name=error.name) from None
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value: Any = importlib.import_module("._library", __name__).version()
+        value: Any = _module("_library").version()
     elif name in _MODULE_OF:
-        value = getattr(importlib.import_module("." + _MODULE_OF[name], __name__), name)
+        value = getattr(_module(_MODULE_OF[name]), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -46,6 +46,11 @@ class Package(Case):
         self.assertEqual(run(sys.executable, "-c", code).out, "set() True\n")
         self.assert_fails(AttributeError, "no attribute 'conect'", getattr, pytutti, "conect")
 
+    def test_a_source_tree_says_what_it_lacks(self):
+        done = run(sys.executable, "-c", "import pytutti; pytutti.connect(0, 1)", PYTHONPATH=str(ROOT / "python"))
+        self.assertEqual(done.code, 1)
+        self.assertRegex(done.err, r"pytutti\._core is not built in .*python/pytutti: .*`tools/wheel dist`")
+
     def test_libraries_need_nothing_but_the_c_library(self):
         for part in ("lib/libtutti.so.0", "bin/tutti"):
             listed = subprocess.run(

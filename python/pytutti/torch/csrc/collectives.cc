@@ -186,12 +186,10 @@ WorkPtr TuttiBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
   const Element element = element_of(input);
   const auto sent = parts_of(input, input_splits, getSize(), element, "input");
   const auto received = parts_of(output, output_splits, getSize(), element, "output");
-  const bool equal = input_splits.empty() && output_splits.empty();
+  const bool equal = input_splits.empty() && output_splits.empty();  // split sizes may be equal on some ranks only
   TORCH_CHECK_VALUE(!equal || input.numel() == output.numel(), "tutti: all_to_all_single: the input has ",
                     input.numel(), " elements and the output ", output.numel());
   Launch launch{*this, c10d::OpType::ALLTOALL_BASE, "tutti:all_to_all", options, {input}};
-  // Equal split sizes of this rank may be unequal on others, so that all ranks have to make the call with counts. It
-  // has no form in place.
   const void* const in = equal ? launch.read(input) : launch.read_row({input}, apart({input}, {output}));
   void* const out = launch.write(output);
   launch.call([&](const tutti_call_options* how) {
