@@ -89,7 +89,7 @@ def _view(x: Any, name: str, writes: bool) -> View:
             x,
             name,
             f"of format {memory.format!r} with {memory.itemsize} bytes per element, and tutti has "
-            f"{', '.join(types.NAMES)} in the byte order of this machine",
+            f"{', '.join(types.NAMES)} in the byte order of this machine: memoryview(x).cast('B') gives its bytes",
         )
     # By an array, since the collector of Python crashes where cffi itself holds a memoryview.
     flat = numpy.frombuffer(memory, numpy.uint8) if memory.nbytes else numpy.empty(0, numpy.uint8)
@@ -105,7 +105,8 @@ def _view_of_array(x: Any, name: str, writes: bool) -> View:
             x,
             name,
             f"of dtype {x.dtype.str if x.dtype.fields is None else x.dtype}, and tutti has "
-            f"{', '.join(types.NAMES)} in the byte order of this machine: use x.astype() or x.view()",
+            f"{', '.join(types.NAMES)} in the byte order of this machine: x.astype() converts it"
+            + ("" if x.dtype.hasobject else ", and x.view(numpy.uint8) gives its bytes"),
         )
     if not x.flags.c_contiguous:
         _refuse(
@@ -137,7 +138,7 @@ def _view_of_tensor(x: Any, name: str, writes: bool) -> View:
             x,
             name,
             f"with elements of DLPack's type {tensor.code}, {tensor.bits} bits, and tutti has "
-            f"{', '.join(types.NAMES)}",
+            f"{', '.join(types.NAMES)}: convert it, or give its bytes, such as x.view(torch.uint8) of PyTorch",
         )
     if not tensor.contiguous:
         _refuse(x, name, "whose elements do not lie one after the other: give x.contiguous()")
