@@ -51,10 +51,9 @@ class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
 ///            parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares the connections.
-/// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An empty object
-/// throws
-///            the former.) All other errors come from waiting. After {truncated}, see recv(), the
-///            communicator can be used further; after any other of them it cannot, nor can the output.
+/// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. An empty object
+///            throws the former. All other errors come from waiting. After {truncated}, see recv(), and the {timeout}
+///            of a probe() the communicator can be used further; after any other of them it cannot, nor can the output.
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;

@@ -26,7 +26,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::never_silent, played::open_acceptor;
+using played::dial, played::hear, played::never_silent, played::open_acceptor;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 class Nobody final : public DetectorUser {
@@ -114,19 +114,6 @@ class SilentCoordinator {
   std::deque<ControlConnection> connections_;
   transport::Acceptor acceptor_;  // last: it calls until it is gone
 };
-
-/// Waits for `count` messages of a kind.
-bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff_t count,
-          FailureDetector::Clock::time_point deadline) {
-  while (count > 0 && !connection.ended() && FailureDetector::Clock::now() < deadline) {
-    pollfd query{.fd = connection.fd(), .events = POLLIN, .revents = 0};
-    ::poll(&query, 1, 100);
-    std::vector<ControlMessage> messages;
-    connection.read(messages);
-    count -= std::ranges::count(messages, kind, &ControlMessage::kind);
-  }
-  return count <= 0;
-}
 
 TEST_CASE_TEMPLATE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost", Kind,
                    OverTcp, OverUnix) {

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <poll.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
@@ -25,6 +30,19 @@ inline ControlConnection dial(int from, int to, const std::string& address, cons
                               FailureDetector::Clock::time_point deadline) {
   const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
   return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
+}
+
+/// Waits for `count` messages of a kind.
+inline bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff_t count,
+                 FailureDetector::Clock::time_point deadline) {
+  while (count > 0 && !connection.ended() && FailureDetector::Clock::now() < deadline) {
+    pollfd query{.fd = connection.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&query, 1, 100);
+    std::vector<ControlMessage> messages;
+    connection.read(messages);
+    count -= std::ranges::count(messages, kind, &ControlMessage::kind);
+  }
+  return count <= 0;
 }
 
 }  // namespace tutti::detail::played
