@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/world.h"
@@ -65,6 +69,24 @@ TEST_CASE("ranks of a row hear of one that never comes, wherever it stands, and 
       }
     }
   }
+}
+
+TEST_CASE("a thread that comes late hears why the others have gone") {
+  std::atomic<int> gone{0};
+  run_ranks({.ranks = 3, .kind = Kind::inproc, .timeout = 20s}, [&](Communicator& comm) {
+    ErrorCode code{};
+    if (comm.rank() != 0) {
+      error_of([&] { comm.barrier({.timeout = 300ms}); });
+      { const Communicator ended = std::move(comm); }
+      ++gone;
+      return;
+    }
+    const auto limit = std::chrono::steady_clock::now() + 15s;
+    while (gone < 2 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    const std::string what = error_of([&] { comm.barrier(); }, &code);
+    CHECK_MESSAGE(code == ErrorCode::timeout, what);
+    CHECK_MESSAGE(what.find("timed out after 0.3 s waiting for rank 0") != std::string::npos, what);
+  });
 }
 
 TEST_CASE("a communicator destroyed with work pending fails that work at once, here and at the peers") {

@@ -155,12 +155,12 @@ std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) 
   address_of(peer);
   auto ring = std::make_shared<SharedRing>();
   InprocHub::Seat& seat = hub_->seat(peer);
-  {
+  const bool has_left = [&] {
     const std::lock_guard lock(seat.mutex);
-    if (seat.left)
-      throw Error(ErrorCode::peer_lost, fmt::format("rank {} is gone: its transport was destroyed", peer), peer);
-    seat.arrivals.push_back({rank_, channel, ring});
-  }
+    if (!seat.left) seat.arrivals.push_back({rank_, channel, ring});
+    return seat.left;
+  }();
+  if (has_left) throw last_words_of(peer);
   seat.happened();
   return std::make_unique<InprocEndpoint>(hub_, std::move(ring), peer, InprocEndpoint::End::sender);
 }
@@ -168,6 +168,17 @@ std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) 
 std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::span<const int> members,
                                                           std::size_t bytes) {
   return hub_->shared_memory(channel, members.size(), bytes);
+}
+
+Error InprocTransport::last_words_of(int peer) const {
+  InprocHub::Seat& seat = hub_->seat(rank_);
+  const std::lock_guard lock(seat.mutex);
+  for (const Arrival& arrival : seat.arrivals) {
+    const CloseRecord& record = arrival.ring->memory.ring.from_sender;
+    if (arrival.from != peer || record.departure.load(std::memory_order_acquire) != Departure::aborted) continue;
+    if (const auto reason = abort_reason(record)) return *reason;
+  }
+  return Error{ErrorCode::peer_lost, fmt::format("rank {} is gone: its transport was destroyed", peer), peer};
 }
 
 bool InprocTransport::notice() noexcept {
