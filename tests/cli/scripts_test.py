@@ -17,7 +17,7 @@ class Scripts(Case):
                             (("quickstart", "-j"), '-j takes a number from 1, not ""'),
                             (("quickstart", "-j", "abc"), '-j takes a number from 1, not "abc"'),
                             (("quickstart", "-j0"), '-j takes a number from 1, not "0"'),
-                            (("test", "frob"), 'no part "frob"; there are gcc python torch asan'),
+                            (("test", "frob"), 'no part "frob"; there are gcc python torch sanitizers'),
                             (("test", "--build-only", "asan", "lint"), "--build-only is for gcc, asan, fuzz and tsan, not for lint"),
                             (("test", "--build-only"), "--build-only is for gcc, asan, fuzz and tsan, not for python"),
                             (("test", "--frob"), 'no option "--frob"')):
