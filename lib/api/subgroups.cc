@@ -29,22 +29,6 @@ std::uint64_t hash_of(std::span<const int> members, std::initializer_list<std::s
 /// Made by a call of subgroup(), or of split(), that is the `turn`-th.
 enum class Made : std::size_t { by_list, by_split };
 
-/// While it exists, the calls on a communicator are those of split(), and errors say so.
-class WithinSplit {
- public:
-  explicit WithinSplit(CommunicatorState& state) : history_(state.collectives.history()), within_(state.group, name) {
-    history_.set_whole(name);
-  }
-  ~WithinSplit() { history_.set_whole(nullptr); }
-  WithinSplit(const WithinSplit&) = delete;
-  WithinSplit& operator=(const WithinSplit&) = delete;
-
- private:
-  static constexpr const char* name = "split()";
-  CallHistory& history_;
-  Within within_;
-};
-
 /// A sub-group of `members`, global ranks. Its name is a hash of values that are equal on all members, without a
 /// message.
 std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vector<int> members, Made made,
@@ -97,7 +81,7 @@ Communicator Communicator::split(int colour, int key) {
   const std::array<int, 2> mine{colour, key};
   std::vector<int> all(2 * static_cast<std::size_t>(size()));
   {
-    const detail::WithinSplit within{*state_};
+    const detail::Within within{state_->group, "split()"};
     all_gather(mine, all);
   }
   const std::uint32_t turn = state_->splits_made++;  // all ranks split together, so their counts agree

@@ -56,6 +56,10 @@ void CallHistory::note_counts(const Frame& call, std::uint64_t number, const Par
   counts_.note(number, offsets.input, is_exchange ? offsets.output : std::span<const std::size_t>{});
 }
 
+std::string part_of(const char* whole, std::string call) {
+  return whole ? fmt::format("{}, in its {}", whole, call) : call;
+}
+
 Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardCollectives* board) const {
   // The two calls may agree in all that describe() says because earlier ones differ: look for the first that does.
   if (board && describe(theirs) == describe(ours)) {
@@ -80,15 +84,15 @@ Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardColle
         counts_that_differ(peer, ours, is_ahead ? 0 : theirs.length / size_of(static_cast<DataType>(ours.data_type)));
   if (what.empty()) {
     what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs), group_.rank(),
-                       with_whole(full_number(ours.operation), describe(ours)));
+                       part_of(whole_of(ours), describe(ours)));
     if (says_same) what += is_late ? more_than_expected(group_.rank(), peer, theirs) : difference(theirs, ours);
   }
   return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
 }
 
-std::string CallHistory::with_whole(std::uint64_t number, std::string call) const {
-  const char* const whole = remembers(number) ? entry(number).whole : nullptr;
-  return whole ? fmt::format("{}, in its {}", whole, call) : call;
+const char* CallHistory::whole_of(const Frame& ours) const {
+  const std::uint64_t number = full_number(ours.operation);
+  return remembers(number) ? entry(number).whole : nullptr;
 }
 
 std::string CallHistory::algorithm_of(const Frame& ours) const {
@@ -139,7 +143,7 @@ void CallHistory::describe_call(std::uint64_t number, Status& status) const {
   status.finished = finished_;
   if (remembers(number)) {
     const Entry& own = entry(number);
-    status.call = with_whole(number, fmt::format("{} with {}", describe(transport::frame_of(own.call)),
+    status.call = part_of(own.whole, fmt::format("{} with {}", describe(transport::frame_of(own.call)),
                                                  algorithm_text(own.prepared->name, own.in_window)));
   }
   if (const RecentCounts::Counts* const counts = counts_.of(number)) {

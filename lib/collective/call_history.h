@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -18,6 +17,10 @@ class BoardCollectives;
 class Group;
 struct Status;
 
+/// "split(), in its all_gather ..." if `whole` is what has made the call: "split()"; else, if it is null, `call`
+/// itself.
+std::string part_of(const char* whole, std::string call);
+
 /// The latest calls of this rank on one communicator, in the order in which they began. Thanks to them a rank that is
 /// ahead can still say what it called, and an error can say how the calls of two ranks differ.
 class CallHistory {
@@ -25,27 +28,18 @@ class CallHistory {
   explicit CallHistory(const Group& group) : group_(group) {}
 
   /// Numbers a call that begins. Returns `call` with that number; the reference stays valid while the call is
-  /// remembered.
-  const transport::CallWords& begin(const transport::CallWords& call, const Prepared& prepared,
-                                    bool in_window) noexcept {
+  /// remembered. `whole`: as in part_of().
+  const transport::CallWords& begin(const transport::CallWords& call, const Prepared& prepared, bool in_window,
+                                    const char* whole) noexcept {
     ++started_;
     auto [kinds, number_and_root, algorithm_and_window, count] = call;
     number_and_root = number_and_root >> 32 << 32 | static_cast<std::uint32_t>(started_);
     hash_ = extended(hash_, kinds, number_and_root, algorithm_and_window, count);
     Entry& entry = entries_[started_ % remembered];
-    entry = {started_,
-             {kinds, number_and_root, algorithm_and_window, count},
-             &prepared,
-             in_window,
-             whole_.load(std::memory_order_relaxed)};
+    entry = {started_, {kinds, number_and_root, algorithm_and_window, count}, &prepared, in_window, whole};
     return entry.call;
   }
   void end(std::uint64_t number) noexcept { finished_ = finished_ < number ? number : finished_; }
-  /// The calls that begin from now on are made by `whole`, "split()", which errors name, too; null: by the program. Any
-  /// thread may say so.
-  void set_whole(const char* whole) noexcept { whole_.store(whole, std::memory_order_relaxed); }
-  /// "split(), in its all_gather ...", if that is what has made the call `number`, else `call` itself.
-  std::string with_whole(std::uint64_t number, std::string call) const;
   /// Remembers the counts of a _v call that has begun.
   void note_counts(const transport::Frame& call, std::uint64_t number, const PartOffsets& offsets);
 
@@ -89,6 +83,8 @@ class CallHistory {
     return digest ^ digest >> 29;
   }
   const Entry& entry(std::uint64_t number) const noexcept { return entries_[number % remembered]; }
+  /// For part_of().
+  const char* whole_of(const transport::Frame& ours) const;
   /// The algorithm of a call of this rank: "ring:2".
   std::string algorithm_of(const transport::Frame& ours) const;
   /// How two calls differ for which describe() says the same.
@@ -100,7 +96,6 @@ class CallHistory {
   std::uint64_t started_ = 0;
   std::uint64_t finished_ = 0;
   std::uint64_t hash_ = 0;
-  std::atomic<const char*> whole_{nullptr};
 };
 
 }  // namespace tutti::detail

@@ -109,7 +109,8 @@ bool Collectives::start(Operation& operation) noexcept {
   operation.slot = running_.add(operation);
   if (!operation.has_begun()) {
     const std::uint64_t before = history_.hash();
-    history_.begin(transport::call_words_of(operation.frame()), operation.prepared(), operation.is_in_window());
+    history_.begin(transport::call_words_of(operation.frame()), operation.prepared(), operation.is_in_window(),
+                   operation.whole());
     operation.set_number(history_.last_number());
     if (operation.frame().variable)
       history_.note_counts(operation.frame(), operation.number(), operation.bound().offsets());

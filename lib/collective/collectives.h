@@ -73,11 +73,6 @@ class Collectives final : public GroupUser {
   void close() noexcept override;
 
   // ---- For errors
-  CallHistory& history() { return history_; }
-  /// Operation::call_text(), within the call of the program's that it is a part of.
-  std::string whole(const Operation& operation) const {
-    return history_.with_whole(operation.number(), operation.call_text());
-  }
   /// Whether an operation that takes long may ask the other ranks about it now. The oldest one always may.
   bool may_ask(const Operation& operation, bool is_overdue);
   void describe_call(std::uint64_t number, Status& status) const override;

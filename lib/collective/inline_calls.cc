@@ -103,7 +103,8 @@ bool InlineCalls::do_owned(const PreparedCall& call, Begun& begun) {
 
 bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
   const transport::CallWords& before = history_.call(history_.last_number());
-  const transport::CallWords& words = history_.begin(call.words, call.planned.prepared, call.planned.location.given());
+  const transport::CallWords& words =
+      history_.begin(call.words, call.planned.prepared, call.planned.location.given(), group_.within());
   const BoardCollectives::Entry entry{
       .call = &call.board, .words = &words, .before = &before, .history = history_.hash()};
   board_.begin_inline(entry);
@@ -121,7 +122,8 @@ bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
 
 bool InlineCalls::do_over_links(const PreparedCall& call, Begun& begun) {
   begun.history = history_.hash();
-  transport::Frame frame = transport::frame_of(history_.begin(call.words, call.planned.prepared, false));
+  transport::Frame frame =
+      transport::frame_of(history_.begin(call.words, call.planned.prepared, false, group_.within()));
   frame.history = static_cast<std::uint32_t>(begun.history);
   note_begin(call, begun);
   if (!links_.run(*call.links, frame, begun.exchange)) return false;

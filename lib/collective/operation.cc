@@ -47,6 +47,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   group_ = &group;
   pool_ = std::move(pool);
   number_ = number;
+  whole_ = group.within();
   taken_over_ = awaits_input_ = started_ = false;
   begun_ = {};
   stream_part_.reset();
@@ -264,7 +265,7 @@ void Operation::expire() noexcept {
   if (!collectives_->may_ask(*this, is_overdue)) return;
   const bool stalled = std::exchange(asked_at_, received_) == received_;
   group_->context().failure_router->ask(
-      *group_, {.operation = number_, .call = collectives_->whole(*this), .stalled = stalled, .overdue = is_overdue});
+      *group_, {.operation = number_, .call = part_of(whole_, call_text()), .stalled = stalled, .overdue = is_overdue});
 }
 
 void Operation::departed(std::span<const int> ranks) noexcept {
@@ -316,7 +317,7 @@ void Operation::note_end(const Error* error) noexcept {
 }
 
 std::string Operation::describe() const {
-  return fmt::format("{} on rank {} of {}", collectives_->whole(*this), group_->rank(), group_->size());
+  return fmt::format("{} on rank {} of {}", part_of(whole_, call_text()), group_->rank(), group_->size());
 }
 
 std::string Operation::call_text() const {

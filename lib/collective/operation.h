@@ -152,6 +152,8 @@ class Operation final : public Pending {
   OperationTrace& trace() { return trace_; }
 
   std::uint64_t number() const { return number_; }
+  /// As in part_of().
+  const char* whole() const { return whole_; }
   /// "all_reduce #42 (ring, 1048576 x f32, sum) on rank 3 of 8".
   std::string describe() const;
   /// "all_reduce #42 (1048576 x f32, sum) with ring": equal on all ranks.
@@ -179,6 +181,7 @@ class Operation final : public Pending {
   BoundCall bound_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::uint64_t number_ = 0;
+  const char* whole_ = nullptr;
   transport::Frame frame_{};
   Posts posts_;
   std::chrono::milliseconds timeout_{};

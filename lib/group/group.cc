@@ -241,7 +241,7 @@ bool Group::describe_wait(Status& status) const {
       waits = true;
     }
   }
-  const char* const within = within_.load(std::memory_order_relaxed);
+  const char* const within = this->within();
   if (!within) return waits;
   status.doing = waits ? fmt::format("{}, in its {}", within, status.doing) : within;
   if (!waits) status.wait = Status::Wait::other;

@@ -115,6 +115,7 @@ class Group final : public Failable {
   void cut_connections() noexcept;
   /// For errors: the user has called `call`, which consists of other calls or of none. Null: it has returned.
   void set_within(const char* call) { within_.store(call, std::memory_order_relaxed); }
+  const char* within() const { return within_.load(std::memory_order_relaxed); }
 
  private:
   /// The transport to a rank, on which the caller opens `what` (a word for the log).
@@ -135,7 +136,8 @@ class Group final : public Failable {
   GroupUser* messages_ = nullptr;
 };
 
-/// While it exists, errors of other ranks say that this rank is in `call`.
+/// While it exists, this thread's calls on the communicator are parts of `call`, and errors say so, also those of other
+/// ranks.
 class Within {
  public:
   Within(Group& group, const char* call) : group_(group) { group_.set_within(call); }

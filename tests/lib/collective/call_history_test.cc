@@ -37,7 +37,7 @@ struct Rank {
   Frame begin(std::uint64_t count, std::uint32_t algorithm = 7, std::uint32_t window = 0) {
     Frame frame = call(count, algorithm);
     frame.window = window;
-    return transport::frame_of(history.begin(transport::call_words_of(frame), ring, false));
+    return transport::frame_of(history.begin(transport::call_words_of(frame), ring, false, nullptr));
   }
 
   Group group{testing::alone(), 4242, {0}, 0};
@@ -61,6 +61,18 @@ TEST_CASE("calls get consecutive numbers, and the last ones are remembered") {
     CHECK(transport::frame_of(rank.history.call(number)).count == 1000 + number);
   }
   for (const std::uint64_t number : {0u, 1u, 136u, 201u}) CHECK_FALSE(rank.history.remembers(number));
+}
+
+TEST_CASE("a call says of which other one it is a part, and calls before and after it do not") {
+  Rank rank;
+  rank.begin(1);
+  rank.history.begin(transport::call_words_of(call(2)), rank.ring, false, "split()");
+  rank.begin(3);
+  for (const std::uint64_t number : {1u, 2u, 3u}) {
+    Status status;
+    rank.history.describe_call(number, status);
+    CHECK(status.call.starts_with("split(), in its all_reduce #") == (number == 2));
+  }
 }
 
 TEST_CASE("a number is found again by its lower half, also of a call that is yet to come") {
