@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <ranges>
 #include <span>
+#include <vector>
 
 #include "lib/base/wait_hook.h"
 #include "lib/c/arguments.h"
@@ -32,11 +32,13 @@ void tell_whether_done(std::int32_t* done, const Wait& wait) {
   if (!wait()) *done = 0;
 }
 
-/// The range that the waits of C++ take.
-auto works_of(tutti_work* const* works, std::uint64_t count) {
+/// What the waits of C++ take. (Clang 14 cannot compile the views of libstdc++ 12.)
+std::vector<tutti::Handle*> works_of(tutti_work* const* works, std::uint64_t count) {
   if (count > 0) given(works, "works");
-  return std::span{works, static_cast<std::size_t>(count)} |
-         std::views::transform([](tutti_work* work) -> tutti::Work& { return given(work, "a work").work; });
+  std::vector<tutti::Handle*> handles;
+  for (tutti_work* const work : std::span{works, static_cast<std::size_t>(count)})
+    handles.push_back(&given(work, "a work").work);
+  return handles;
 }
 
 }  // namespace
@@ -83,12 +85,12 @@ tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* do
 tutti_result tutti_work_wait_any(tutti_work* const* works, uint64_t count, uint64_t* index) {
   return guarded(__func__, [&] {
     std::uint64_t& found = given(index, "index");
-    found = tutti::wait_any(works_of(works, count));
+    found = tutti::detail::wait_any(works_of(works, count));
   });
 }
 
 tutti_result tutti_work_wait_all(tutti_work* const* works, uint64_t count) {
-  return guarded(__func__, [&] { tutti::wait_all(works_of(works, count)); });
+  return guarded(__func__, [&] { tutti::detail::wait_all(works_of(works, count)); });
 }
 
 tutti_result tutti_work_wait_on(tutti_work* work, void* stream) {

@@ -73,7 +73,7 @@ class Engine final {
   void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while another thread drives, until `pending` is done. False: `until` came first.
   bool wait(const Pending& pending, Clock::time_point until);
-  /// The same until one of them is done, which their own deadlines bound.
+  /// The same until one of them is done.
   bool wait_any(std::span<Pending* const> pending, Clock::time_point until);
   /// Drives until then, or sleeps while another thread drives: for what arrives without an operation.
   void drive_until(Clock::time_point until);
@@ -82,7 +82,7 @@ class Engine final {
   bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());
   /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);
-  /// Joins the helper thread. What is submitted afterwards must end by itself.
+  /// Joins the helper thread. What is submitted afterwards must ask has_stopped(), and end.
   void stop() noexcept {
     helper_.stop();
     exclusively([this] { deadlines_.engine_stops(); });

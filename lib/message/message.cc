@@ -90,7 +90,10 @@ void Message::record(trace::Recorder& recorder, bool failed) const noexcept {
 void Message::expire() noexcept {
   if (messages_->group().failing()) return;
   const WaitEscalation::Act act = escalation_.act(Clock::now());
-  if (kind == Kind::probe && act != WaitEscalation::Act::ask) return messages_->probe_expired(*this);
+  if (kind == Kind::probe && act != WaitEscalation::Act::ask) {
+    messages_->ask(*this, false);  // the next probe hears of a rank that has left
+    return messages_->probe_expired(*this);
+  }
   engine_->look_at(*this, escalation_.next());
   if (act == WaitEscalation::Act::give_up) return messages_->give_up(*this);
   messages_->ask(*this, act == WaitEscalation::Act::demand);

@@ -160,7 +160,7 @@ std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) 
     if (!seat.left) seat.arrivals.push_back({rank_, channel, ring});
     return seat.left;
   }();
-  if (has_left) throw last_words_of(peer);
+  if (has_left) throw last_words_of(peer, channel);
   seat.happened();
   return std::make_unique<InprocEndpoint>(hub_, std::move(ring), peer, InprocEndpoint::End::sender);
 }
@@ -170,12 +170,14 @@ std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::
   return hub_->shared_memory(channel, members.size(), bytes);
 }
 
-Error InprocTransport::last_words_of(int peer) const {
+Error InprocTransport::last_words_of(int peer, Channel channel) const {
   InprocHub::Seat& seat = hub_->seat(rank_);
   const std::lock_guard lock(seat.mutex);
   for (const Arrival& arrival : seat.arrivals) {
     const CloseRecord& record = arrival.ring->memory.ring.from_sender;
-    if (arrival.from != peer || record.departure.load(std::memory_order_acquire) != Departure::aborted) continue;
+    const bool is_same_group = arrival.channel >> 1 == channel >> 1;  // it has two channels
+    if (arrival.from != peer || !is_same_group) continue;
+    if (record.departure.load(std::memory_order_acquire) != Departure::aborted) continue;
     if (const auto reason = abort_reason(record)) return *reason;
   }
   return Error{ErrorCode::peer_lost, fmt::format("rank {} is gone: its transport was destroyed", peer), peer};

@@ -51,7 +51,7 @@ class InprocTransport final : public SlotTransport {
  private:
   std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;
   /// Why a rank has left: what it said in a link that this rank has not looked at yet, if it did.
-  Error last_words_of(int peer) const;
+  Error last_words_of(int peer, Channel channel) const;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   int rank() const noexcept override { return rank_; }

@@ -43,7 +43,7 @@ enum {
   TUTTI_INVALID_ARGUMENT = 1,  ///< the call itself is wrong; nothing was sent, the communicator is as before
   TUTTI_UNSUPPORTED = 2,       ///< valid, but not supported by this build or algorithm; nothing was sent
   TUTTI_MISMATCH = 3,          ///< ranks called different things
-  TUTTI_TIMEOUT = 4,           ///< the deadline passed
+  TUTTI_TIMEOUT = 4,           ///< the deadline passed; the communicator is unusable, except after a probe
   TUTTI_PEER_LOST = 5,         ///< a rank died, left or cannot be reached
   TUTTI_ABORTED = 6,           ///< the communicator was freed or aborted with work pending
   TUTTI_RENDEZVOUS = 7,        ///< ranks did not find each other
@@ -352,7 +352,7 @@ TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// wait_all returns when all `count` are done, and then what the first of them that failed has failed with. wait_any
 /// waits until at least one is done, and *index is the lowest of these; tutti_work_wait() tells whether it failed.
 /// Leave it out of the next wait_any. `count` is at least 1 there, and all are of communicators from one
-/// tutti_connect().
+/// tutti_connect(). If the wait hook ends a wait_any, all calls on the communicators of these operations fail.
 TUTTI_C_API tutti_result tutti_work_wait_all(tutti_work* const* works, uint64_t count);
 TUTTI_C_API tutti_result tutti_work_wait_any(tutti_work* const* works, uint64_t count, uint64_t* index);
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
