@@ -75,7 +75,8 @@ RendezvousUrl parse_rendezvous_url(const std::string& url, std::string_view said
   const std::string rest = end == std::string::npos ? "" : url.substr(end + 3);
   if (end != std::string::npos && scheme == "tcp")
     return tcp_rendezvous_url(parse_endpoint(rest, said_by, url), environment);
-  if (end != std::string::npos && scheme == "store") return {"tcp://" + to_string(parse_endpoint(rest, said_by, url)), true};
+  if (end != std::string::npos && scheme == "store")
+    return {"tcp://" + to_string(parse_endpoint(rest, said_by, url)), true};
   if (end != std::string::npos && scheme == "file") {
     if (!rest.starts_with('/') || rest.ends_with('/'))
       throw Error{

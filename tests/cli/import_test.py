@@ -239,7 +239,7 @@ class Run(Case):
         tutti("plan", "--import", GRID, "--save", plan)
         plan.write_text(plan.read_text().replace("after 6", "after 5"))
         done = tutti("run", "-n", "8", "--no-label", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": str(plan)})
-        self.assertEqual(done.code, 1, done)
+        self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, r"grid.plan: the plan is wrong: all_reduce: rank 0 step \d+ .* races with step \d+")
         done = tutti("run", "-n", "1", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": "/no/such"})
         self.assertSays(done.err, 'TUTTI_PLAN_FILE is "/no/such": no such file, accepted: path of')

@@ -62,7 +62,7 @@ def cases():
                     yield (f"{function} in {algorithm}, {form}, {transport}", [0, 1, 2],
                            ("", algorithm, form, transport, None, function), {"text": "cuMemcpy2DAsync"})
                 yield (f"no pinned memory for {algorithm}, {form}, {transport}", [0, 1, 2],
-                       ("", algorithm, form, transport, None, "cuMemHostAlloc@3=2", "staged", 30_000),
+                       ("", algorithm, form, transport, None, "cuMemHostAlloc@4=2", "staged", 30_000),
                        {"text": "cuMemHostAlloc"})
 
 
