@@ -41,7 +41,9 @@ def _is_forked_by_multiprocessing() -> bool:
 
 
 def _end() -> None:
-    threading._shutdown()  # type: ignore[attr-defined] # waits for other threads, as the end of a program does before
+    raised = sys.exc_info()[1]
+    if raised is None or isinstance(raised, SystemExit):  # else multiprocessing shows it after this
+        threading._shutdown()  # type: ignore[attr-defined] # waits for other threads, as the end of a program does
     with contextlib.ExitStack() as functions:
         for function in _functions:
             functions.callback(function)

@@ -40,7 +40,7 @@ class Mismatch(Error):
 
 
 class Timeout(Error, TimeoutError):
-    """The deadline passed."""
+    """The deadline passed. The communicator is unusable, except after a probe."""
 
 
 class PeerLost(Error):

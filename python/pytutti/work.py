@@ -134,7 +134,7 @@ def wait_any(works: "Iterable[Work]") -> int:
     """Waits until at least one is done, and returns its index, the lowest if there are several.
 
     Its wait() returns at once, or raises what it failed with. Leave it out of the next wait_any(). All must be of
-    communicators from one connect() or run_threads().
+    communicators from one connect() or run_threads(). If a signal's handler raises, all these communicators fail.
     """
     listed, handles = _handles("wait_any", works)
     index = ffi.new("uint64_t*")

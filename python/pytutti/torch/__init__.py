@@ -107,7 +107,9 @@ def _end() -> None:
     other ranks are to learn at once.
     """
     if os.getpid() == _user:
-        raised = getattr(sys, "last_value", None) or sys.exc_info()[1]  # the latter in a child of multiprocessing
+        is_dialogue = hasattr(sys, "ps1")  # which goes on after an exception
+        raised = None if is_dialogue else getattr(sys, "last_value", None)
+        raised = raised or sys.exc_info()[1]  # in a child of multiprocessing
         is_well = raised is None or isinstance(raised, SystemExit) and not raised.code
         _extension().end(has_failed=not is_well)
 

@@ -36,7 +36,7 @@ TuttiBackend::TuttiBackend(TuttiBackend& parent, const std::vector<int>& ranks, 
 TuttiBackend::~TuttiBackend() { in_destructor(std::bind_front(&TuttiBackend::shutdown, this)); }
 
 void TuttiBackend::shutdown() {
-  const std::exception_ptr interrupt = communicator_.await_streams();
+  const std::exception_ptr interrupt = await_streams();
   communicator_.close();
   monitor_.close();
   if (interrupt) std::rethrow_exception(interrupt);

@@ -43,9 +43,9 @@ void Communicator::close() noexcept {
   tutti_comm_free(comm_);
 }
 
-std::exception_ptr Communicator::await_streams() const noexcept {
+std::exception_ptr Communicator::await_streams(std::chrono::milliseconds limit) const noexcept {
   const bool is_idle = !closed_ && process_ == ::getpid() && users_.load() == 0;
-  return is_idle && !process_ends() ? stream_waits_->wait() : nullptr;
+  return is_idle && !process_ends() ? stream_waits_->wait(limit) : nullptr;
 }
 
 bool Communicator::is_used_by_this_thread() const noexcept {

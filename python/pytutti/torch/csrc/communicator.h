@@ -3,6 +3,7 @@
 #include <tutti/c.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -33,7 +34,7 @@ class Communicator {
   /// do nothing. In a call of this thread's own, which is interrupted by a signal's handler, it is freed after that.
   void close() noexcept;
   /// To be called before close(): waits as StreamWaits does, unless calls are to be ended, or the process.
-  std::exception_ptr await_streams() const noexcept;
+  std::exception_ptr await_streams(std::chrono::milliseconds limit) const noexcept;
   /// Makes all calls fail, here and on the other ranks, until it is closed.
   void abort(const std::string& reason);
 

@@ -11,7 +11,7 @@ namespace {
 [[noreturn]] void throw_failure(tutti_result result) {
   const std::string text = tutti_last_error();
   TORCH_CHECK_VALUE(!is_wrong_call(result), text);
-  fail_with(result == TUTTI_TIMEOUT ? "a timeout has passed: " + text : text);
+  fail_with(result == TUTTI_TIMEOUT ? timeout_prefix + text : text);
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ inline void check(tutti_result result) {
 /// What has failed as an exception for all who wait, in whichever thread: a signal's is not among them.
 std::exception_ptr failure_of(tutti_result result);
 
+/// How errors of a timeout begin.
+inline constexpr const char* timeout_prefix = "a timeout has passed: ";
+
 /// A failure that this backend finds itself.
 [[noreturn]] void fail_with(const std::string& text);
 

@@ -41,7 +41,7 @@ class Living {
   /// See that of each communicator.
   std::exception_ptr await_streams() {
     for (const auto& backend : living())
-      if (auto interrupt = backend->communicator().await_streams()) return interrupt;
+      if (auto interrupt = backend->await_streams()) return interrupt;
     return nullptr;
   }
   void close() {

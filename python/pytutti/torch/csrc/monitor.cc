@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -84,7 +85,8 @@ std::string list_of(const std::vector<int>& ranks) {
 
 /// Without the message that has failed, of which the program does not know.
 std::string cause_of(const c10::DistBackendError& error) {
-  const std::string text = error.what_without_backtrace();
+  std::string text = error.what_without_backtrace();
+  if (text.rfind(timeout_prefix, 0) == 0) text.erase(0, std::strlen(timeout_prefix));
   const std::size_t colon = text.find(": ");
   return colon == std::string::npos ? text : text.substr(colon + 2);
 }

@@ -20,10 +20,12 @@ void StreamWaits::add(const std::vector<tutti_work*>& works) {
   }
 }
 
-std::exception_ptr StreamWaits::wait() const noexcept {
+std::exception_ptr StreamWaits::wait(std::chrono::milliseconds limit) const noexcept {
   using namespace std::chrono_literals;
+  const auto begin = std::chrono::steady_clock::now();
   try {
-    for (; running_.load() > 0; handle_signals()) std::this_thread::sleep_for(1ms);
+    for (; running_.load() > 0 && std::chrono::steady_clock::now() - begin < limit; handle_signals())
+      std::this_thread::sleep_for(1ms);
   } catch (...) {
     return std::current_exception();
   }

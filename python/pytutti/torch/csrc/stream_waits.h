@@ -3,6 +3,7 @@
 #include <tutti/c.h>
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <vector>
@@ -14,9 +15,9 @@ namespace tutti_torch {
 class StreamWaits : public std::enable_shared_from_this<StreamWaits> {
  public:
   void add(const std::vector<tutti_work*>& works);
-  /// Returns when all are done: at the latest when their timeouts have passed. Ends early when a signal's handler has
-  /// raised something, and returns that.
-  std::exception_ptr wait() const noexcept;
+  /// Returns when all are done, or `limit` has passed: a message whose stream never gets there has no end of its own.
+  /// Ends early when a signal's handler has raised something, and returns that.
+  std::exception_ptr wait(std::chrono::milliseconds limit) const noexcept;
 
  private:
   std::atomic<int> running_{0};
