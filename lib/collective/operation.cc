@@ -37,6 +37,14 @@ std::string since(const Error& reason, std::uint64_t number) {
   return fmt::format("the communicator failed in operation #{}: ", reason.operation());
 }
 
+/// Why a call timed out whose input is not there yet.
+std::string stream_is_late(std::chrono::milliseconds timeout) {
+  return fmt::format(
+      "timed out after {:.1f} s: on this rank the GPU has not finished the work that stands before the call in its "
+      "stream",
+      std::chrono::duration<double>(timeout).count());
+}
+
 }  // namespace
 
 void Operation::prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
@@ -278,11 +286,7 @@ void Operation::abort(std::string_view reason) noexcept { group_->abort(reason);
 
 /// Fails with what this rank knows, since the deadline has passed and no other rank knew more.
 void Operation::give_up() noexcept {
-  if (awaits_input_)
-    return group_->give_up(fmt::format("timed out after {:.1f} s: on this rank the GPU has not finished the work that "
-                                       "stands before the call in its stream",
-                                       std::chrono::duration<double>(timeout_).count()),
-                           group_->rank(), number_);
+  if (awaits_input_) return group_->give_up(stream_is_late(timeout_), group_->rank(), number_);
   const std::string awaited = collectives_->awaited(*this);
   group_->give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
                               awaited.empty() ? "" : " waiting for ", awaited),

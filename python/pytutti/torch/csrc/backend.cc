@@ -46,8 +46,8 @@ c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
   if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  const auto timeout = options ? options->timeout : timeout_.load();
-  return c10::make_intrusive<TuttiBackend>(*this, ranks, timeout, name_ + "/split");
+  return c10::make_intrusive<TuttiBackend>(*this, ranks, options ? options->timeout : timeout_.load(),
+                                           name_ + "/split");
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TuttiBackend::getBackendOptions() {
