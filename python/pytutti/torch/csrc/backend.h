@@ -76,7 +76,6 @@ class TuttiBackend final : public c10d::Backend {
                                           const c10::intrusive_ptr<Options>& options);
   c10::intrusive_ptr<Options> getBackendOptions();
   void setTimeout(std::chrono::milliseconds timeout);
-  /// At most for the group's timeout.
   std::exception_ptr await_streams() const noexcept { return communicator_.await_streams(timeout_.load()); }
   void shutdown();
   void abort();
