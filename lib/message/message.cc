@@ -91,7 +91,8 @@ void Message::expire() noexcept {
   if (messages_->group().failing()) return;
   const WaitEscalation::Act act = escalation_.act(Clock::now());
   if (kind == Kind::probe && act != WaitEscalation::Act::ask) {
-    messages_->ask(*this, false);  // the next probe hears of a rank that has left
+    // The answer is for the next probe, which may then hear that the rank has left.
+    if (act == WaitEscalation::Act::demand) messages_->ask(*this, false);
     return messages_->probe_expired(*this);
   }
   engine_->look_at(*this, escalation_.next());

@@ -83,6 +83,20 @@ TEST_CASE("a deadline is kept while something else keeps the links busy") {
   }
 }
 
+TEST_CASE("a loop of short probes hears that the rank has left") {
+  for (const Kind kind : watched) {
+    Heard answer;
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 30s}, [&](Communicator& comm) {
+      if (comm.rank() == 1) return;
+      const auto end = std::chrono::steady_clock::now() + 20s;
+      do answer = heard([&] { comm.probe(1, {.timeout = 50ms}); });
+      while (answer.code == ErrorCode::timeout && std::chrono::steady_clock::now() < end);
+    });
+    CHECK_MESSAGE(answer.code == ErrorCode::peer_lost, answer.text);
+    CHECK_MESSAGE(answer.rank == 1, answer.text);
+  }
+}
+
 TEST_CASE("limits that mean for ever are not cut to nothing, and negative ones are refused") {
   run_ranks({.ranks = 2, .timeout = 20s}, [](Communicator& comm) {
     std::vector<int> data(10, 1);
