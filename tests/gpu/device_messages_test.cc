@@ -45,7 +45,7 @@ TEST_CASE("messages that do not fit, and are there before they are received") {
       std::string text;
       CHECK(code_of([&] { comm.irecv(in.span(), 0, {.stream = stream.get()}).wait(); }, text) == ErrorCode::truncated);
       INFO(text);
-      CHECK(same_bits(in.read(), std::vector<float>(10, 5)));
+      cuda::driver().cuStreamSynchronize(stream.get());  // until then it may write to its output
     }
     comm.barrier();
   });
