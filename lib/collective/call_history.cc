@@ -56,10 +56,6 @@ void CallHistory::note_counts(const Frame& call, std::uint64_t number, const Par
   counts_.note(number, offsets.input, is_exchange ? offsets.output : std::span<const std::size_t>{});
 }
 
-std::string part_of(const char* whole, std::string call) {
-  return whole ? fmt::format("{}, in its {}", whole, call) : call;
-}
-
 Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardCollectives* board) const {
   // The two calls may agree in all that describe() says because earlier ones differ: look for the first that does.
   if (board && describe(theirs) == describe(ours)) {

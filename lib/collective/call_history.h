@@ -17,10 +17,6 @@ class BoardCollectives;
 class Group;
 struct Status;
 
-/// "split(), in its all_gather ..." if `whole` is what has made the call: "split()"; else, if it is null, `call`
-/// itself.
-std::string part_of(const char* whole, std::string call);
-
 /// The latest calls of this rank on one communicator, in the order in which they began. Thanks to them a rank that is
 /// ahead can still say what it called, and an error can say how the calls of two ranks differ.
 class CallHistory {

@@ -232,6 +232,10 @@ Error Group::inherited(const Group& parent) const {
       culprit, reason.operation()};
 }
 
+std::string part_of(const char* whole, std::string call) {
+  return whole ? fmt::format("{}, in its {}", whole, call) : call;
+}
+
 bool Group::describe_wait(Status& status) const {
   bool waits = messages_->describe_wait(status, GroupUser::Which::waited_for);
   if (!waits || status.asynchronous) {
@@ -243,7 +247,7 @@ bool Group::describe_wait(Status& status) const {
   }
   const char* const within = this->within();
   if (!within) return waits;
-  status.doing = waits ? fmt::format("{}, in its {}", within, status.doing) : within;
+  status.doing = waits ? part_of(within, status.doing) : within;
   if (!waits) status.wait = Status::Wait::other;
   return true;
 }

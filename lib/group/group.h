@@ -136,6 +136,10 @@ class Group final : public Failable {
   GroupUser* messages_ = nullptr;
 };
 
+/// "split(), in its all_gather ..." if `whole` is what has made the call: "split()"; else, if it is null, `call`
+/// itself.
+std::string part_of(const char* whole, std::string call);
+
 /// While it exists, this thread's calls on the communicator are parts of `call`, and errors say so, also those of other
 /// ranks.
 class Within {
