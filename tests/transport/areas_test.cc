@@ -104,6 +104,44 @@ TEST_CASE("messages in one direction go round all areas: the sender's, and the r
   }
 }
 
+/// Where messages of that length lie that go in one direction.
+std::set<AreaName> round_of(Areas& areas, std::uint64_t length) {
+  std::set<AreaName> round;
+  for (std::size_t i = 0; i < 2 * most_areas; ++i) {
+    const AreaName area = areas.take(length);
+    round.insert(area);
+    areas.put_back(area, area);
+  }
+  return round;
+}
+
+TEST_CASE("long messages and shorter ones go round areas of their own") {
+  Areas areas;
+  areas.add_own(private_ring<most_areas>(), most_areas);
+  const auto of_shorter = round_of(areas, long_bytes), of_long = round_of(areas, long_bytes + 1);
+  CHECK(of_long.size() == areas_of_long);
+  CHECK(of_shorter.size() == most_areas - areas_of_long);
+  std::set<AreaName> all = of_shorter;
+  all.insert(of_long.begin(), of_long.end());
+  CHECK(all.size() == most_areas);
+
+  SUBCASE("a peer cannot move an area from one round to the other") {
+    areas.put_back(*of_shorter.begin(), areas.take(long_bytes + 1));
+    areas.put_back(*of_long.begin(), areas.take(long_bytes));
+    CHECK(round_of(areas, long_bytes + 1) == of_long);
+    CHECK(round_of(areas, long_bytes) == of_shorter);
+  }
+}
+
+TEST_CASE("a ring with few areas uses them for messages of any length") {
+  for (const std::size_t count : {slot_count, areas_of_long}) {
+    Areas areas;
+    areas.add_own(private_ring<most_areas>(), count);
+    CHECK(round_of(areas, long_bytes).size() == count);
+    CHECK(round_of(areas, long_bytes) == round_of(areas, long_bytes + 1));
+  }
+}
+
 TEST_CASE("a receiver that has no ring of its own returns what it has read") {
   LooseRing ring;
   std::set<const std::byte*> places;
@@ -219,7 +257,7 @@ TEST_CASE("a sender ignores a count of freed slots that goes back or too far, an
 }
 
 TEST_CASE("the pieces of a message fit their slots and make up its length, whatever the ring") {
-  for (const std::size_t areas : {slot_count, most_areas})
+  for (const std::size_t areas : {slot_count, areas_of_long, most_areas})
     for (std::uint64_t about = 16; about <= 1024; about *= 2)
       for (const std::uint64_t length : {about * 1024 - 1, about * 1024, about * 1024 + 1}) {
         CAPTURE(areas);

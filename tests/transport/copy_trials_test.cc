@@ -187,20 +187,20 @@ TEST_CASE("messages in areas that are used for the first time are no tries") {
   is_interrupted = false;
   for (const int senders_to_root : {0, 1}) {  // of a gather, what the sender knows of its areas does not count
     CAPTURE(senders_to_root);
-    const std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
+    const std::shared_ptr<RingMemory> memory = private_ring<areas_of_long>();
     const std::uint64_t sample = 7;
     memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
     Areas areas;
-    areas.add_own(memory, most_areas);
+    areas.add_own(memory, areas_of_long);
     RingWriter writer{*memory, areas, CopyPolicy{.clocks = clocks}};
-    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory, most_areas), std::make_shared<Areas>(),
+    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory, areas_of_long), std::make_shared<Areas>(),
                          CopyPolicy{.clocks = clocks}};
     Taker taker;
     taker.senders_to_root = senders_to_root;
     const std::vector<std::byte> bytes(CopyChoice::least_bytes);  // in one area
     const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes.size()), false);
-    REQUIRE(static_cast<int>(most_areas) > trial.first);
-    for (int sent = 0; sent < static_cast<int>(most_areas) + trial.tries; ++sent) {
+    REQUIRE(static_cast<int>(areas_of_long) > trial.first);
+    for (int sent = 0; sent < static_cast<int>(areas_of_long) + trial.tries; ++sent) {
       CAPTURE(sent);
       REQUIRE_FALSE(writer.wants_single_copy(bytes.size()));
       REQUIRE_FALSE(writer.full());

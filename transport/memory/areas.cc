@@ -5,10 +5,25 @@
 
 namespace tutti::transport {
 
+AreaName Areas::Round::take_first() noexcept {
+  assert(!empty());
+  const AreaName area = places_[first_];
+  first_ = (first_ + 1) % places_.size();
+  --count_;
+  return area;
+}
+
+AreaName Areas::Round::replace_last(AreaName area) noexcept {
+  assert(!empty());
+  first_ = (first_ + places_.size() - 1) % places_.size();
+  places_[first_] = area;
+  return places_[(first_ + count_) % places_.size()];
+}
+
 void Areas::add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
   own_ = {std::move(ring), areas};
   note(areas);
-  for (std::size_t i = 0; i < areas; ++i) free_[(first_ + count_++) % free_.size()] = own_area(i);
+  for (std::size_t i = 0; i < areas; ++i) round_of(own_area(i)).append(own_area(i));
 }
 
 void Areas::add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
@@ -16,25 +31,24 @@ void Areas::add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noex
   note(areas);
 }
 
-AreaName Areas::take() noexcept {
-  assert(count_ > 0);
-  const AreaName area = free_[first_];
-  first_ = (first_ + 1) % free_.size();
-  --count_;
-  return area;
+AreaName Areas::take(std::uint64_t length) noexcept {
+  const bool is_long = length > long_bytes || own_.areas <= areas_of_long;
+  return (is_long ? of_long_ : of_others_).take_first();
 }
 
+/// Each round keeps as many areas as it had, whatever the peer says.
 void Areas::put_back(AreaName returned, AreaName filled) noexcept {
-  free_[(first_ + count_++) % free_.size()] = is_known(returned) ? returned : filled;
+  const bool replaces = is_known(returned) && is_of_long(returned) == is_of_long(filled);
+  round_of(filled).append(replaces ? returned : filled);
 }
 
 AreaName Areas::exchange(AreaName read) noexcept {
   if (!is_known(read) || (own_.ring && !peer_has_own_)) return read;
-  if (count_ == 0) return read;
-  first_ = (first_ + free_.size() - 1) % free_.size();
-  free_[first_] = read;
-  return free_[(first_ + count_) % free_.size()];
+  Round& round = round_of(read);
+  return round.empty() ? read : round.replace_last(read);
 }
+
+bool Areas::is_of_long(AreaName area) noexcept { return static_cast<std::size_t>(area) % 0x80 < areas_of_long; }
 
 /// Rings of ranks that obey the rules have as many areas. In others areas may be too small.
 bool Areas::is_known(AreaName area) const noexcept {

@@ -16,13 +16,20 @@ inline constexpr std::size_t slot_count = 8;
 /// Most payload of one slot. A longer message continues in the following slots.
 inline constexpr std::size_t slot_bytes = 64 * 1024;
 /// Areas for such payloads that a ring brings along; see Areas.
-inline constexpr std::size_t most_areas = 16;
+inline constexpr std::size_t most_areas = 64;
+/// Those of them for messages of more than long_bytes; the others are for shorter ones. A ring that has no more uses
+/// them for all.
+inline constexpr std::size_t areas_of_long = 16;
+inline constexpr std::uint64_t long_bytes = std::uint64_t{1} << 20;
 /// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer. Four
 /// ranks on two cores would often wait for each other's cores if theirs held less (scatter of 16 MiB: 1.10 ms, and 1.60
-/// with as much as among more ranks; of 1 MiB: 43 us, and 64).
-constexpr std::size_t areas_among(std::size_t ranks) { return ranks <= 4 ? most_areas : slot_count; }
+/// with as much as among more ranks; of 1 MiB: 43 us, and 64), and are slower with more (sendrecv of 256 KiB: 47 us,
+/// and 78).
+constexpr std::size_t areas_among(std::size_t ranks) {
+  return ranks <= 2 ? most_areas : ranks <= 4 ? areas_of_long : slot_count;
+}
 /// Bytes of each area of such a ring: with many rings, these and their caches would be too large.
-constexpr std::size_t area_bytes(std::size_t areas) { return areas < most_areas ? slot_bytes / 2 : slot_bytes; }
+constexpr std::size_t area_bytes(std::size_t areas) { return areas < areas_of_long ? slot_bytes / 2 : slot_bytes; }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t abort_text_bytes = 2760;
@@ -92,7 +99,7 @@ struct alignas(4096) RingMemory {
   CloseRecord from_receiver;
 };
 
-static_assert(most_areas % slot_count == 0);
+static_assert(most_areas % slot_count == 0 && areas_of_long % slot_count == 0 && areas_of_long < most_areas);
 
 /// Ring and areas together, for memory of one process.
 template <std::size_t areas>

@@ -52,6 +52,7 @@ bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece
   AreaName area = AreaName::none;
   if (const std::uint64_t length = length_of(frame); length > short_bytes) {
     is_timed_ = CopyChoice::is_timed_by_sender(wishes_about(length), length);
+    length_ = length;
     area = fill_area(piece);
   } else if (!piece.empty()) {
     std::memcpy(next().payload.data(), piece.data(), piece.size());
@@ -63,7 +64,7 @@ bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece
 bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
   describe(frame);
   note({.single_copy_address = reinterpret_cast<std::uintptr_t>(payload.data()), .filling_ns = 0});
-  return publish(areas_->take());
+  return publish(areas_->take(length_of(frame)));
 }
 
 bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
@@ -78,7 +79,7 @@ bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
 bool RingWriter::proceed(std::span<const std::byte> piece) noexcept { return publish(fill_area(piece)); }
 
 AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
-  const AreaName area = areas_->take();
+  const AreaName area = areas_->take(length_);
   const bool is_first_use = areas_->is_first_use(area, piece.size());
   const bool is_timed = is_timed_ && !is_first_use;
   // Where cores are shared, the first copies mostly wait for those, which would look like slow stores.

@@ -74,7 +74,8 @@ class RingWriter {
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // last value seen
   std::array<AreaName, slot_count> areas_filled_{};
-  bool is_timed_ = false;  // copies of the current message
+  std::uint64_t length_ = 0;  // of the current message
+  bool is_timed_ = false;     // its copies
   bool shares_cores_;
   CopyClocks::Clock* clock_;
 };
