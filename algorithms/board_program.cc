@@ -183,6 +183,7 @@ bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<
   for (std::size_t rank = 0; rank < contributed.size(); ++rank) {
     const Contribution& one = round.contributions[rank];
     if (one.units == 0) continue;
+    ++round.contributors;
     if (!first) {
       first = &one;
       round.first_contributor = static_cast<int>(rank);

@@ -61,7 +61,8 @@ struct BoardProgram {
     int own_copies = 0;                       ///< which wait for no other rank
     std::vector<Source> sources;              ///< of the results
     std::vector<Reading> readings;            ///< of this rank's contribution by other ranks
-    int first_contributor = -1;               ///< the lowest rank that contributes anything; -1: none does
+    int contributors = 0;                     ///< ranks that contribute anything,
+    int first_contributor = -1;               ///< and the lowest of them; -1: there is none
     int most_units = 0;                       ///< the most that one rank contributes
     int unit_blocks = 0;                      ///< blocks of each contributed unit
     bool same_blocks = false;                 ///< all contributing ranks contribute the same blocks,

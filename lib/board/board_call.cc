@@ -107,7 +107,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.round = &round;
   phase.awaited = round.awaited;
   phase.own_copies = round.own_copies;
-  phase.flow = round.exchanges() ? Flow::exchange : Flow::one_way;
+  phase.flow = round.exchanges() ? Flow::exchange : round.contributors == 1 ? Flow::from_one : Flow::one_way;
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
   const Partition& partition = buffers_.input.partition;

@@ -41,11 +41,13 @@ constexpr int tries_before_waking = 32;
 
 /// Each byte of a scatter or gather has one reader, and the root is at one end of all of them. Posting it saves
 /// nothing, and once the data exceed the nearest caches links are faster, since a rank that has been served goes on,
-/// and no rank waits until all have read the previous posts (8 ranks on 2 cores, scatter of 1 MiB: 111 us by a board,
-/// 56 by links). In an all_to_all, where all wait for all, both take the same time. Links may also use single copy for
-/// long messages, and measure whether that is faster (2 ranks, gather of 128 KiB on a Xeon: 11.7 us by a board, 6.6 by
-/// single copy).
+/// and no rank waits until all have read the previous posts. In an all_to_all, where all wait for all, both take the
+/// same time. Links may also use single copy for long messages, and measure whether that is faster (2 ranks, gather of
+/// 128 KiB on a Xeon: 11.7 us by a board, 6.6 by single copy).
 constexpr std::size_t most_scattered = 256 * 1024;
+/// Bytes of a part up to which a board is faster where ranks share cores (8 ranks on 2 cores, gather of 512 KiB: 24.8
+/// us by links, 18.3 by a board; scatter of 512 KiB 28.5 and 24.5, of 2 MiB 91 and 96).
+constexpr std::size_t most_of_part_on_shared_cores = 128 * 1024;
 /// Programs of two rounds, and those that sum each rank's own contribution first, compete with plans made for links.
 /// They are faster while waiting for messages takes most of the time. Where ranks share cores, two rounds in rank order
 /// stay faster, since each byte is copied less often (all_reduce of 16 MiB among 8 ranks on 2 cores: 20.0 ms by the
@@ -76,9 +78,10 @@ BoardCollectives::BoardCollectives(Collectives& collectives, Group& group, trans
 
 bool BoardCollectives::serves(const Prepared& prepared, Collective collective, std::size_t bytes,
                               std::size_t contribution) const {
-  const std::size_t least_in_parts_to_lend = least_lent * static_cast<std::size_t>(group_.size());
-  if (has_one_reader_of_each_part(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend))
-    return false;
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  const std::size_t most = group_.context().oversubscribed ? most_of_part_on_shared_cores * ranks
+                                                           : std::min(most_scattered, least_lent * ranks - 1);
+  if (has_one_reader_of_each_part(collective) && bytes > most) return false;
   if (prepared.row) return contribution <= limit_ && bytes >= least_in_row && RowCall::can_count_rounds_of(bytes);
   if (!prepared.board || !BoardCall::fits(*prepared.board, capacity_, bytes)) return false;
   const algorithms::BoardProgram& board = *prepared.board;

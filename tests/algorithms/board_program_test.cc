@@ -110,6 +110,7 @@ TEST_CASE("the vector of a one-shot all_reduce is one unit, which all post and a
   REQUIRE(made.rounds.size() == 1);
   const BoardProgram::Round& round = made.rounds[0];
   for (const auto& contribution : round.contributions) CHECK(contribution.ranges == std::vector<Blocks>{in(0, 4)});
+  CHECK(round.contributors == 4);
   CHECK(round.most_units == 1);
   CHECK(round.same_blocks);
   CHECK(round.awaited == std::vector<int>{0, 2, 3});
@@ -164,6 +165,7 @@ TEST_CASE("of a scatter only the root posts, the parts of the others") {
   const BoardProgram::Round& round = made.rounds[0];
   CHECK(round.contributions[2].ranges == std::vector<Blocks>{in(0, 2), in(3)});
   CHECK(round.contributions[0].ranges.empty());
+  CHECK(round.contributors == 1);
   CHECK(round.awaited == std::vector<int>{2});
   CHECK(program(scatter, "direct", {2, 4, 2}).rounds[0].awaited.empty());
   CHECK(program(scatter, "direct", {2, 4, 2}).rounds[0].readings.size() == 3);

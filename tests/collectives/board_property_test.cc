@@ -63,10 +63,10 @@ bool goes_on_board(const algorithms::Entry& entry, std::size_t bytes, int ranks)
   if (entry.in_row) return bytes >= 65'536;
   const bool two_rounds =
       entry.name == "direct_two_shot" || (entry.name == "all_pairs" && entry.collective == all_reduce);
-  if ((entry.collective == scatter || entry.collective == gather) && bytes >= 65'536 * static_cast<std::size_t>(ranks))
-    return false;
-  if ((entry.collective == scatter || entry.collective == gather) && bytes > 262'144) return false;
   const bool shares_cores = ranks > available_cores();
+  const auto parts = static_cast<std::size_t>(ranks);
+  const std::size_t most_in_parts = shares_cores ? 131'072 * parts : std::min<std::size_t>(262'144, 65'536 * parts - 1);
+  if ((entry.collective == scatter || entry.collective == gather) && bytes > most_in_parts) return false;
   return bytes <= 65'536 || (!two_rounds && entry.name == "direct") ||
          (shares_cores && entry.name == "direct_two_shot");
 }

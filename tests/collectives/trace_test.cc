@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/host.h"
 #include "tests/support/allocations.h"
 #include "tests/support/noise.h"
 #include "tests/support/sample.h"
@@ -145,15 +146,20 @@ TEST_CASE(
        }},
   };
   for (const Expectation& each : all) {
-    // Over links the kernel may copy parts of 64 KiB once, and more than 256 KiB are quicker there anyway.
+    // Over links the kernel may copy parts of 64 KiB once, and more than 256 KiB are quicker there anyway, but where
+    // ranks share cores.
     constexpr std::size_t kibibyte = 1024;
     struct Boundary {
       int ranks;
       std::size_t bytes;
       bool fits;
     };
-    for (const Boundary& one : {Boundary{3, 192 * kibibyte - 3, true}, Boundary{3, 192 * kibibyte, false},
-                                Boundary{8, 256 * kibibyte, true}, Boundary{8, 256 * kibibyte + 8, false}}) {
+    const auto most_of = [](int count, std::size_t with_a_core_each) {
+      return count > available_cores() ? static_cast<std::size_t>(count) * 128 * kibibyte : with_a_core_each;
+    };
+    const std::size_t of_3 = most_of(3, 192 * kibibyte - 3), of_8 = most_of(8, 256 * kibibyte);
+    for (const Boundary& one : {Boundary{3, of_3, true}, Boundary{3, of_3 + 3, false}, Boundary{8, of_8, true},
+                                Boundary{8, of_8 + 8, false}}) {
       CAPTURE(each.name);
       CAPTURE(one.bytes);
       const auto events =

@@ -3,10 +3,13 @@
 #include "transport/memory/board_areas.h"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/support/sample.h"
@@ -26,10 +29,15 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
   const AreaLayout of_2 = AreaLayout::of(2), of_3 = AreaLayout::of(3);
   const std::size_t most = of_2.capacity;
   const auto in_ring = [](const AreaLayout& layout, std::size_t size) { return layout.ring_bytes / size + 1; };
+  const auto in_lone_ring = [](const AreaLayout& layout, std::size_t size) {
+    return layout.lone_ring_bytes / size + 1;
+  };
   for (const Case& each :
        {Case{2, post_bytes, Flow::one_way, board_depth}, Case{2, shortest, Flow::one_way, of_2.small.depth},
         Case{2, in_area, Flow::one_way, of_2.small.depth}, Case{2, in_area + 64, Flow::one_way, board_depth},
-        Case{2, most, Flow::one_way, in_ring(of_2, most)}, Case{2, post_bytes, Flow::exchange, board_depth},
+        Case{2, most, Flow::one_way, in_ring(of_2, most)}, Case{2, in_area, Flow::from_one, of_2.small.depth},
+        Case{2, in_area + 64, Flow::from_one, board_depth}, Case{2, most, Flow::from_one, in_lone_ring(of_2, most)},
+        Case{3, most, Flow::from_one, in_lone_ring(of_3, most)}, Case{2, post_bytes, Flow::exchange, board_depth},
         Case{2, of_2.small.bytes, Flow::exchange, of_2.small.depth},
         Case{2, of_2.small.bytes + 1, Flow::exchange, of_2.large.depth}, Case{3, in_area, Flow::one_way, board_depth},
         Case{3, most, Flow::one_way, in_ring(of_3, most)}, Case{3, in_area, Flow::exchange, board_depth},
@@ -76,7 +84,7 @@ TEST_CASE("rounds that a call reserves have room, whatever they skip at the end 
   for (const int ranks : {2, 3, 8}) {
     const AreaLayout layout = AreaLayout::of(ranks);
     for (const std::size_t size : {AreaLayout::most_in_area + 1, std::size_t{40'000}, layout.capacity}) {
-      for (const Flow flow : {Flow::one_way, Flow::exchange}) {
+      for (const Flow flow : every_flow) {
         std::uint64_t rounds = 1;
         while (layout.has_room_for(rounds + 1, size, flow)) ++rounds;
         CAPTURE(ranks);
@@ -114,7 +122,7 @@ TEST_CASE("contributions in a ring stay as they are until others have read them,
     const std::size_t most = Board::capacity(ranks);
     for (std::uint64_t steps = 0; steps < all_steps; ++steps) {
       const std::size_t size = random() % 4 == 0 ? random() % 2000 : random() % (most + 1);
-      const Flow flow = random() % 8 == 0 ? Flow::exchange : Flow::one_way;
+      const Flow flow = random() % 8 == 0 ? Flow::exchange : random() % 2 == 0 ? Flow::from_one : Flow::one_way;
       const std::uint64_t reserved = 1 + random() % 4;
       const bool writer_is_faster = steps / 500 % 2 == 0;
       if (random() % 4 < (writer_is_faster ? 3 : 1) && writer.may_begin(size, flow, reserved)) {
@@ -156,13 +164,15 @@ TEST_CASE("a ring that is full stays so, although rounds were begun without look
 }
 
 TEST_CASE("the areas of two ranks take a power of two, as do the places that transports have for them") {
-  CHECK(AreaLayout::of(2).bytes == std::size_t{4} << 20);
+  CHECK(AreaLayout::of(2).bytes == std::size_t{8} << 20);
 }
 
 TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of the other flow") {
   const std::size_t size = AreaLayout::of(2).small.bytes + 1;
-  for (const Flow flow : {Flow::one_way, Flow::exchange}) {
-    const Flow other = flow == Flow::one_way ? Flow::exchange : Flow::one_way;
+  for (const auto& [flow, other] :
+       {std::pair{Flow::one_way, Flow::exchange}, std::pair{Flow::exchange, Flow::one_way},
+        std::pair{Flow::from_one, Flow::exchange}, std::pair{Flow::exchange, Flow::from_one},
+        std::pair{Flow::from_one, Flow::one_way}, std::pair{Flow::one_way, Flow::from_one}}) {
     for (std::uint64_t first = 1; first <= 24; ++first) {
       CAPTURE(first);
       const Memory memory{2};
@@ -175,6 +185,32 @@ TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of th
       CHECK(fast.round() > first + 1);
       CHECK(equal(slow.contribution(0, size, flow), words_of(0, first, size)));
     }
+  }
+}
+
+TEST_CASE("a rank that contributes alone goes round a ring of its own, unless there is no memory for that") {
+  const AreaLayout layout = AreaLayout::of(4);
+  REQUIRE(layout.lone_ring_bytes > 3 * layout.ring_bytes);
+  for (const bool has_memory : {true, false}) {
+    CAPTURE(has_memory);
+    Memory memory{4};
+    void* const mapped = ::mmap(nullptr, layout.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    memory.rooms = {static_cast<std::byte*>(mapped), [bytes = layout.bytes](std::byte* old) { ::munmap(old, bytes); }};
+    if (!has_memory)
+      REQUIRE(::mprotect(memory.rooms.get() + layout.lone_rings, layout.bytes - layout.lone_rings, PROT_NONE) == 0);
+    std::vector<Board> boards;
+    for (int rank = 0; rank < 4; ++rank) boards.push_back(memory.seen_by(rank));
+    std::set<const std::byte*> places;
+    const std::size_t size = layout.capacity;
+    for (std::uint64_t round = 1; round <= 100; ++round) {
+      REQUIRE(boards[1].may_begin(size, Flow::from_one));
+      places.insert(boards[1].room(size, Flow::from_one));
+      for (Board& board : boards) board.begin(0, {}, 0, {});
+    }
+    CHECK(places.size() == (has_memory ? layout.lone_ring_bytes : layout.ring_bytes) / size);
+    const std::byte* const lone_rings = memory.rooms.get() + layout.lone_rings;
+    for (const std::byte* const place : places) CHECK((place >= lone_rings) == has_memory);
   }
 }
 

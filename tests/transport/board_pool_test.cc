@@ -48,7 +48,7 @@ bool is_filled(const std::byte* bytes, std::size_t size, int value) {
 TEST_CASE("the members of a group read each other's bytes, under the group's name only") {
   Chunk chunk;
   CHECK(chunk.other->enter(2) == nullptr);
-  const auto mine = chunk.own->give(2, page, page, 2);
+  const auto mine = chunk.own->give(2, {page, page, page}, 2);
   std::strcpy(reinterpret_cast<char*>(mine.get()), "hello");
   CHECK(chunk.other->enter(4) == nullptr);
   const auto theirs = chunk.other->enter(2);
@@ -62,7 +62,7 @@ TEST_CASE("a place is the next group's once all members have left, and clean") {
   Chunk chunk;
   std::vector<std::shared_ptr<std::byte>> others;
   for (Channel name = 2; name < 2 + 2 * PoolChunk::places_in_bucket; name += 2)
-    others.push_back(chunk.own->give(name, page, page, 2));
+    others.push_back(chunk.own->give(name, {page, page, page}, 2));
   CHECK(!chunk.own->has_free_place(100));
   std::memset(others[3].get(), 0x5a, page);
   std::byte* const where = others[3].get();
@@ -74,7 +74,7 @@ TEST_CASE("a place is the next group's once all members have left, and clean") {
   CHECK(!chunk.own->has_free_place(100));
   late.reset();
   REQUIRE(chunk.own->has_free_place(100));
-  const auto next = chunk.own->give(100, 2 * page, 2 * page, 2);
+  const auto next = chunk.own->give(100, {2 * page, 2 * page, 2 * page}, 2);
   CHECK(next.get() == where);
   CHECK(is_filled(next.get(), 2 * page, 0));
   CHECK(chunk.other->enter(2 + 2 * 3) == nullptr);
@@ -82,7 +82,7 @@ TEST_CASE("a place is the next group's once all members have left, and clean") {
 
 TEST_CASE("a place whose group has failed is free though a member never came, and not before the others have left") {
   Chunk chunk;
-  auto mine = chunk.own->give(2, page, page, 3);
+  auto mine = chunk.own->give(2, {page, page, page}, 3);
   auto theirs = chunk.other->enter(2);
   mine.reset();
   chunk.own->withdraw(2);
@@ -90,7 +90,7 @@ TEST_CASE("a place whose group has failed is free though a member never came, an
   theirs.reset();
   for (Channel name = 4; name < 4 + 2 * PoolChunk::places_in_bucket; name += 2) {
     REQUIRE(chunk.own->has_free_place(name));
-    mine = chunk.own->give(name, page, page, 2);
+    mine = chunk.own->give(name, {page, page, page}, 2);
     mine.reset();
     chunk.own->withdraw(name);  // nobody came
   }
@@ -105,7 +105,7 @@ TEST_CASE("memory of places that are free goes back to the system, but for some"
   for (int round = 0; round < 2; ++round) {
     std::vector<std::shared_ptr<std::byte>> held;
     for (Channel name = 2; name < 2 + 2 * PoolChunk::places_in_bucket; name += 2) {
-      held.push_back(own->give(name, std::size_t{3} << 20, page, 2));
+      held.push_back(own->give(name, {std::size_t{3} << 20, std::size_t{3} << 20, page}, 2));
       held.push_back(other->enter(name));
       CHECK(is_filled(held.back().get(), page, 0));
       std::memset(held.back().get(), 0x5a, page);
@@ -122,7 +122,7 @@ TEST_CASE("memory that the system does not take back is clean for the next group
   const auto use = [&](std::size_t groups) {
     std::vector<std::shared_ptr<std::byte>> held;
     for (Channel name = 2; held.size() < groups; name += 2) {
-      held.push_back(own->give(name, page, page, 1));
+      held.push_back(own->give(name, {page, page, page}, 1));
       CHECK(is_filled(held.back().get(), page, 0));
       std::memset(held.back().get(), 0x5a, page);
     }
@@ -138,13 +138,13 @@ TEST_CASE("memory that the system does not take back is clean for the next group
 
 TEST_CASE("a place for which memory is refused is clean for the next group") {
   Chunk chunk;
-  auto place = chunk.own->give(2, page, page, 1);
+  auto place = chunk.own->give(2, {page, page, page}, 1);
   std::memset(place.get(), 0x5a, page);
   place.reset();
   system_calls::refuse(SystemCall::fallocate, ENOSPC, 1);
-  CHECK_THROWS_AS(chunk.own->give(4, 2 * page, 2 * page, 1), Error);
+  CHECK_THROWS_AS(chunk.own->give(4, {2 * page, 2 * page, 2 * page}, 1), Error);
   system_calls::refuse_none();
-  place = chunk.own->give(6, page, page, 1);
+  place = chunk.own->give(6, {page, page, page}, 1);
   CHECK(is_filled(place.get(), page, 0));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("of memory that is refused in part, nothing stays reserved") {
   const auto own = PoolChunk::make(PoolChunk::places_in_bucket, 16 * mib);
   const std::size_t before = reserved_bytes(own->descriptor());
   system_calls::refuse(SystemCall::fallocate, ENOSPC, 3);
-  CHECK_THROWS_AS(own->give(2, 16 * mib, page, 1), Error);
+  CHECK_THROWS_AS(own->give(2, {16 * mib, 16 * mib, page}, 1), Error);
   system_calls::refuse_none();
   CHECK(reserved_bytes(own->descriptor()) == before);
 }
@@ -181,7 +181,7 @@ TEST_CASE("members that come and leave at the same time neither lose a place nor
   });
   for (Channel next = 2; next < 2 + 2 * rounds; next += 2) {
     if (!comes([&] { return chunk.own->has_free_place(next); })) break;
-    const auto place = chunk.own->give(next, page, page, 2);
+    const auto place = chunk.own->give(next, {page, page, page}, 2);
     word(place).store(next);
     comes([&] { return arrived.load() >= next; });
   }
@@ -225,7 +225,7 @@ struct Pools {
 
   std::shared_ptr<std::byte> give(Channel name, std::size_t bytes) {
     constexpr std::array members{0, 1};
-    return first.give(name, members, bytes, bytes, [this](int peer, const Descriptor& chunk) {
+    return first.give(name, members, {bytes, bytes, bytes}, [this](int peer, const Descriptor& chunk) {
       CHECK(peer == 1);
       ++handed_over;
       chunks.insert(status_of(chunk).st_ino);
@@ -251,7 +251,7 @@ TEST_CASE("thousands of groups at a time take a few chunks, and each finds its m
 
 TEST_CASE("a place that is too small for what a member wants is not entered") {
   const auto chunk = PoolChunk::make(PoolChunk::places_in_bucket, page);
-  const auto given = chunk->give(2, page, page, 2);
+  const auto given = chunk->give(2, {page, page, page}, 2);
   BoardPool pool{1};
   pool.add(0, chunk->descriptor());
   CHECK(pool.find(2, 0, page + 1) == nullptr);

@@ -20,11 +20,11 @@ namespace tutti::transport {
 /// 1.20 us if each rank has areas of its own, 0.86 so). Messages in one direction go round all areas of both rings, so
 /// that a sender does not write where its receiver has just read.
 ///
-/// Such a round should be larger than a core's cache, so that the sender finds the lines in the cache that both share,
-/// and need not ask the other core for them (gather of 256 KiB between 2 ranks of a Zen 4 with 1 MiB for each
-/// core: 11.2 us with a round of 1 MiB, 6.0 with 3 MiB). A long message fills the caches by itself, and a large round
-/// then takes room from it in the shared cache (sendrecv of 4 MiB: 302 us with rounds of 1 MiB, 370 with 4 MiB). So
-/// long messages have a round of their own.
+/// Such a round should be larger than a core's cache. The sender then finds the lines in the cache that both share, and
+/// need not ask the other core for them (gather of 256 KiB between 2 ranks of a Zen 4 with 1 MiB for each core: 11.2 us
+/// with a round of 1 MiB, 6.0 with 3 MiB). A long message fills the caches by itself, and a large round takes room from
+/// it in the shared cache (sendrecv of 4 MiB: 302 us with rounds of 1 MiB, 370 with 4 MiB). So long messages have a
+/// round of their own.
 ///
 /// Threading: one thread at a time.
 class Areas {

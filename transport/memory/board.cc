@@ -35,7 +35,17 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
 void Board::add_areas(std::shared_ptr<std::byte> memory) noexcept {
   areas_ = std::move(memory);
   layout_ = AreaLayout::of(ranks_);
-  ring_ = {areas_.get() + layout_.rings + static_cast<std::size_t>(rank_) * layout_.ring_bytes, layout_.ring_bytes};
+  const auto ring_at = [&](std::size_t rings, std::size_t bytes) {
+    return ContributionRing{areas_.get() + rings + static_cast<std::size_t>(rank_) * bytes, bytes};
+  };
+  ring_ = ring_at(layout_.rings, layout_.ring_bytes);
+  lone_ring_ = ring_at(layout_.lone_rings, layout_.lone_ring_bytes);
+}
+
+/// This rank needs it for the first time. If there is no memory for it, the other ring serves.
+void Board::try_lone_ring() noexcept {
+  lone_was_tried_ = true;
+  has_lone_ring_ = lone_ring_.populate();
 }
 
 /// Where `rank` writes its contribution to that round. Two ranks change places each time round. All have begun a later
@@ -50,7 +60,7 @@ std::byte* Board::area(int rank, std::uint64_t round, const AreaSet& areas) cons
 /// Where this rank writes its contribution to the next round, which does not fit into a post.
 std::byte* Board::next_room(std::size_t size, Flow flow) const noexcept {
   const AreaSet* const areas = layout_.areas_for(size, flow);
-  return areas ? area(rank_, round_ + 1, *areas) : ring_.next(size);
+  return areas ? area(rank_, round_ + 1, *areas) : ring_for(flow).next(size);
 }
 
 /// Where it lies. The post need not say so if it is known, and then the processor fetches the data together with the
@@ -68,8 +78,8 @@ bool Board::has_become_free(std::size_t size, Flow flow, std::uint64_t rounds) n
   if (const AreaSet* const areas = layout_.areas_for(size, flow)) return all_have_begun(last + 1 - areas->depth);
   const std::uint64_t of_post = last < board_depth ? 0 : last + 1 - board_depth;
   // Rounds of a row begin without looking, so the ring may have forgotten the oldest ones, and asks for too little.
-  return all_have_begun(std::max(of_post, ring_.round_that_makes_room(size, rounds, all_begun_, round_))) &&
-         is_known_to_be_free(size, flow, rounds);
+  const std::uint64_t of_ring = ring_for(flow).round_that_makes_room(size, rounds, all_begun_, round_);
+  return all_have_begun(std::max(of_post, of_ring)) && is_known_to_be_free(size, flow, rounds);
 }
 
 /// Looks for the newest round that each rank has begun, beginning with the latest. A rank that keeps up is therefore
@@ -82,6 +92,7 @@ bool Board::all_have_begun(std::uint64_t needed) noexcept {
   }
   all_begun_ = all;
   ring_.all_have_begun(all);
+  lone_ring_.all_have_begun(all);
   return true;
 }
 
@@ -95,6 +106,7 @@ void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t ol
                   const CallWords* before) noexcept {
   posts_now_ = posts(++round_);
   ring_.begin(round_);
+  lone_ring_.begin(round_);
   if (is_cut_) return;
   Post& mine = posts_now_[rank_];
   mine.round.store(round_ | is_written, std::memory_order_release);  // says also that earlier rounds have been read

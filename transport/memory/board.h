@@ -51,7 +51,11 @@ class Board {
   static std::size_t bytes_for(int ranks);
   /// `memory`: bytes_for(ranks) bytes in pages of 4 KiB, zeros when the first rank attaches.
   Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
-  /// `memory`: AreaLayout::of(ranks).bytes of any content. All ranks add it before the first round in which one of them
+  static MemoryNeed need_of_areas(int ranks) {
+    const AreaLayout layout = AreaLayout::of(ranks);
+    return {layout.bytes, layout.lone_rings, 0};
+  }
+  /// `memory`: need_of_areas(ranks), of any content. All ranks add it before the first round in which one of them
   /// contributes more than `post_bytes`.
   void add_areas(std::shared_ptr<std::byte> memory) noexcept;
   /// The same with bytes_of_slots bytes, before the first round in which a sum passes.
@@ -66,11 +70,12 @@ class Board {
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
   /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
+    if (flow == Flow::from_one && size > AreaLayout::most_in_area && !lone_was_tried_) try_lone_ring();
     return is_known_to_be_free(size, flow, rounds) || has_become_free(size, flow, rounds);
   }
   bool may_begin(const Reservation& all) noexcept {
-    return (!all.one_way || may_begin(all.size, Flow::one_way, all.rounds)) &&
-           (!all.exchange || may_begin(all.size, Flow::exchange, all.rounds));
+    return std::ranges::all_of(every_flow,
+                               [&](Flow flow) { return !all.has(flow) || may_begin(all.size, flow, all.rounds); });
   }
   /// The same for the slot of the next round.
   bool may_use_slot() noexcept {
@@ -94,7 +99,7 @@ class Board {
     Post& next = post(rank_, round_ + 1);
     if (size <= post_bytes) return next.contribution.data();
     std::byte* const room = next_room(size, flow);
-    if (!layout_.areas_for(size, flow)) ring_.take(size);
+    if (!layout_.areas_for(size, flow)) ring_for(flow).take(size);
     if (layout_.known_areas_for(size, flow)) return room;
     const auto place = static_cast<std::size_t>(room - areas_.get());
     std::memcpy(next.contribution.data(), &place, sizeof place);
@@ -189,7 +194,7 @@ class Board {
   bool is_known_to_be_free(std::size_t size, Flow flow, std::uint64_t rounds) const noexcept {
     if (size <= post_bytes) return all_begun_ + board_depth > round_ + rounds;
     if (const AreaSet* const areas = layout_.areas_for(size, flow)) return all_begun_ + areas->depth > round_ + rounds;
-    return all_begun_ + board_depth > round_ + rounds && ring_.has_room(size, rounds);
+    return all_begun_ + board_depth > round_ + rounds && ring_for(flow).has_room(size, rounds);
   }
   bool has_become_free(std::size_t size, Flow flow, std::uint64_t rounds) noexcept;
   bool all_have_begun(std::uint64_t needed) noexcept;
@@ -205,6 +210,13 @@ class Board {
   }
   Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
+  void try_lone_ring() noexcept;
+  const ContributionRing& ring_for(Flow flow) const noexcept {
+    return flow == Flow::from_one && has_lone_ring_ ? lone_ring_ : ring_;
+  }
+  ContributionRing& ring_for(Flow flow) noexcept {
+    return flow == Flow::from_one && has_lone_ring_ ? lone_ring_ : ring_;
+  }
   std::byte* next_room(std::size_t size, Flow flow) const noexcept;
   std::byte* area(int rank, std::uint64_t round, const AreaSet& areas) const noexcept;
   const std::byte* where(int rank, const std::byte* posted, std::size_t size, Flow flow) const noexcept;
@@ -219,7 +231,8 @@ class Board {
   Note* notes_;
   std::atomic<std::uint32_t>* sleepers_;  ///< number of raised alarms, on a cache line of its own
   AreaLayout layout_;                     ///< without room, until areas are added
-  ContributionRing ring_;                 ///< this rank's; the same
+  ContributionRing ring_, lone_ring_;     ///< this rank's; the same
+  bool lone_was_tried_ = false, has_lone_ring_ = false;
   std::uint64_t round_ = 0;
   std::uint64_t late_round_ = 0;  ///< the last round whose slot is read late,
   std::uint64_t late_ = 0;        ///< namely up to that many rounds

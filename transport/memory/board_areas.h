@@ -16,18 +16,28 @@ inline constexpr std::uint64_t board_depth = 64;
 inline constexpr std::size_t post_bytes = 48;
 
 /// The direction of data in a round. In an exchange this rank reads posts of others, and others read its own. Neither
-/// of two ranks can then be more than a round ahead; otherwise a rank that reads nothing may be far ahead.
-enum class Flow : std::uint8_t { one_way, exchange };
+/// of two ranks can then be more than a round ahead; otherwise a rank that reads nothing may be far ahead. `from_one`:
+/// one way, and only one rank contributes.
+enum class Flow : std::uint8_t { one_way, from_one, exchange };
+inline constexpr std::array every_flow{Flow::one_way, Flow::from_one, Flow::exchange};
+
+/// Memory that ranks share.
+struct MemoryNeed {
+  std::size_t bytes = 0;
+  std::size_t reserved = 0;  ///< bytes from the beginning that exist at once; the others do once they are populated
+  std::size_t cleared = 0;   ///< bytes from the beginning that are zeros
+};
 
 /// Rounds that a rank will begin without asking each time whether there is room.
 struct Reservation {
   std::uint64_t rounds = 0;
-  std::size_t size = 0;                    ///< the most that it contributes to one of them
-  bool one_way = false, exchange = false;  ///< flows of these rounds
+  std::size_t size = 0;                         ///< the most that it contributes to one of them
+  std::array<bool, every_flow.size()> flows{};  ///< of these rounds
+  bool has(Flow flow) const noexcept { return flows[static_cast<std::size_t>(flow)]; }
   void add(std::size_t contribution, Flow flow) {
     ++rounds;
     size = std::max(size, contribution);
-    (flow == Flow::exchange ? exchange : one_way) = true;
+    flows[static_cast<std::size_t>(flow)] = true;
   }
 };
 
@@ -39,11 +49,13 @@ struct AreaSet {
 };
 
 /// Where ranks write contributions that are too large for a post: in areas if they exchange them, which thus stay in
-/// few cache lines; otherwise in rings, one after the other. A line of the ring has left the reader's caches when its
-/// turn comes again. By default there is room for none.
+/// few cache lines; otherwise in rings, one after the other. A line of the ring should have left the reader's caches
+/// when its turn comes again, since the writer would otherwise have to ask the reader for it. The rings of all ranks
+/// that contribute count together for that. So a rank has two: a large one for rounds to which it alone contributes,
+/// and one for the others. By default there is room for none.
 struct AreaLayout {
-  /// Contributions of one_way rounds that lie in areas, where they stay in the nearest caches (2 ranks, broadcast of
-  /// 1 KiB: 0.28 us in areas, 0.33 in a ring; of 2 KiB 0.50 and 0.37).
+  /// The longest contribution that lies in an area though the round is no exchange: in the nearest caches (2 ranks,
+  /// broadcast of 1 KiB: 0.28 us in areas, 0.33 in a ring; of 2 KiB 0.50 and 0.37).
   static constexpr std::size_t most_in_area = 1024;
 
   static AreaLayout of(int ranks);
@@ -68,15 +80,17 @@ struct AreaLayout {
   /// reads before the last.
   bool has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept;
   bool has_room_for(const Reservation& all) const noexcept {
-    return (!all.one_way || has_room_for(all.rounds, all.size, Flow::one_way)) &&
-           (!all.exchange || has_room_for(all.rounds, all.size, Flow::exchange));
+    return std::ranges::all_of(every_flow,
+                               [&](Flow flow) { return !all.has(flow) || has_room_for(all.rounds, all.size, flow); });
   }
 
   AreaSet small, large;
-  std::size_t capacity = 0;    ///< most bytes of a contribution
-  std::size_t ring_bytes = 0;  ///< of each rank's ring
-  std::size_t rings = 0;       ///< where the rings begin
-  std::size_t bytes = 0;       ///< of all memory
+  std::size_t capacity = 0;         ///< most bytes of a contribution
+  std::size_t ring_bytes = 0;       ///< of each rank's ring for rounds to which several contribute
+  std::size_t rings = 0;            ///< where these begin
+  std::size_t lone_ring_bytes = 0;  ///< of each rank's ring for rounds to which it alone contributes
+  std::size_t lone_rings = 0;       ///< where these begin. Their memory exists once it is populated
+  std::size_t bytes = 0;            ///< of all memory
   /// Two ranks exchange their areas each time round.
   bool changes_hands = false;
 };
@@ -87,6 +101,10 @@ class ContributionRing {
  public:
   ContributionRing() = default;
   ContributionRing(std::byte* memory, std::size_t bytes) : memory_(memory), bytes_(bytes), free_until_(bytes) {}
+
+  /// Makes all of its memory exist. Page faults would make the contributions of the first time round slow (2 ranks,
+  /// reduce of 16 KiB: 2.7 us instead of 0.7). False: the system refuses, as kernels before 5.14 do, or has no memory.
+  bool populate() noexcept;
 
   /// There is known to be room for `rounds` more contributions of up to `size` bytes.
   bool has_room(std::size_t size, std::uint64_t rounds) const noexcept { return end(size, rounds) <= free_until_; }
@@ -101,14 +119,13 @@ class ContributionRing {
   /// Where the next contribution begins.
   std::byte* next(std::size_t size) const noexcept { return memory_ + start(size) % bytes_; }
   void take(std::size_t size) noexcept {
-    if (head_ == 0) populate();
+    if (!was_populated_) populate();
     head_ = start(size) + AreaLayout::in_ring(size);
   }
   /// All that was taken belongs to that round or an earlier one.
   void begin(std::uint64_t round) noexcept { ends_[round % board_depth] = head_; }
 
  private:
-  void populate() noexcept;
   /// A contribution is in one piece, so one that would cross the end of the ring begins at its beginning.
   std::uint64_t start(std::size_t size) const noexcept {
     const std::uint64_t left = bytes_ - head_ % bytes_;
@@ -125,6 +142,7 @@ class ContributionRing {
   std::size_t bytes_ = 1;  ///< or more: the remainder by 0 has no meaning. Without memory there is no room
   std::uint64_t head_ = 0;
   std::uint64_t free_until_ = 0;
+  bool was_populated_ = false;
   std::array<std::uint64_t, board_depth> ends_{};  ///< of what the latest rounds have taken
 };
 

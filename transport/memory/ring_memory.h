@@ -23,8 +23,7 @@ inline constexpr std::size_t areas_of_long = 16;
 inline constexpr std::uint64_t long_bytes = std::uint64_t{1} << 20;
 /// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer. Four
 /// ranks on two cores would often wait for each other's cores if theirs held less (scatter of 16 MiB: 1.10 ms, and 1.60
-/// with as much as among more ranks; of 1 MiB: 43 us, and 64), and are slower with more (sendrecv of 256 KiB: 47 us,
-/// and 78).
+/// with as much as among more ranks). They are slower with more (sendrecv of 256 KiB: 47 us, and 78 with 32 areas).
 constexpr std::size_t areas_among(std::size_t ranks) {
   return ranks <= 2 ? most_areas : ranks <= 4 ? areas_of_long : slot_count;
 }

@@ -59,10 +59,9 @@ class SlotTransport : public Transport, protected SlotHost {
   /// The channel has been closed or aborted, together with everything that belongs to it.
   virtual void closed(Channel, bool /*aborted*/) noexcept {}
   /// Memory for a board, or for its areas, under `name`. Like shared_memory(), but the memory is reused by one group
-  /// after the other, so only the first `cleared` bytes are zeros.
-  virtual std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
-                                                  std::size_t /*cleared*/) {
-    return shared_memory(name, members, bytes);
+  /// after the other, so only some of it is zeros.
+  virtual std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, const MemoryNeed& need) {
+    return shared_memory(name, members, need.bytes);
   }
   bool was_closed(Channel channel) const noexcept { return closed_.find(channel) != nullptr; }
 

@@ -32,9 +32,9 @@ BoardPool::Own& BoardPool::with_free_place(Channel name, std::size_t bytes) {
   return own_.emplace_back(Own{PoolChunk::make(places, place_bytes), {}});
 }
 
-std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> members, std::size_t bytes,
-                                           std::size_t cleared, const HandOver& hand_over) {
-  Own& own = with_free_place(name, bytes);
+std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> members, const MemoryNeed& need,
+                                           const HandOver& hand_over) {
+  Own& own = with_free_place(name, need.bytes);
   for (const int peer : members) {
     const auto index = static_cast<std::size_t>(peer);
     if (peer == rank_ || (index < own.is_known_to.size() && own.is_known_to[index])) continue;
@@ -42,7 +42,7 @@ std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> me
     own.is_known_to.resize(std::max(own.is_known_to.size(), index + 1));
     own.is_known_to[index] = true;
   }
-  return own.chunk->give(name, bytes, cleared, members.size());
+  return own.chunk->give(name, need, members.size());
 }
 
 bool BoardPool::is_awaited() const noexcept {

@@ -30,7 +30,7 @@ class BoardPool {
   explicit BoardPool(int rank) : rank_(rank) {}
 
   /// For this rank as the first of `members`. See PoolChunk::give().
-  std::shared_ptr<std::byte> give(Channel name, std::span<const int> members, std::size_t bytes, std::size_t cleared,
+  std::shared_ptr<std::byte> give(Channel name, std::span<const int> members, const MemoryNeed& need,
                                   const HandOver& hand_over);
   /// Some member may sleep until a place is given.
   bool is_awaited() const noexcept;

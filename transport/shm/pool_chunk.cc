@@ -131,10 +131,10 @@ std::optional<std::size_t> PoolChunk::find(Channel name) const noexcept {
 
 // ---- Giving and leaving ----------------------------------------------------------------------------------------
 
-std::shared_ptr<std::byte> PoolChunk::give(Channel name, std::size_t bytes, std::size_t cleared, std::size_t users) {
+std::shared_ptr<std::byte> PoolChunk::give(Channel name, const MemoryNeed& need, std::size_t users) {
   const std::size_t index = free_place(name).value();
   Place& given = place(index);
-  clear(index, bytes, cleared);
+  clear(index, need);
   given.name.store(0, std::memory_order_release);
   const std::uint32_t number = Uses::of(given.uses.load(std::memory_order_relaxed)).number + 1;
   given.uses.store(Uses{number, static_cast<std::uint16_t>(users - 1), 1}.word(), std::memory_order_release);
@@ -143,13 +143,12 @@ std::shared_ptr<std::byte> PoolChunk::give(Channel name, std::size_t bytes, std:
 }
 
 /// The place is as it was if this throws: it may still be kept, and dirty.
-void PoolChunk::clear(std::size_t index, std::size_t bytes, std::size_t cleared) {
+void PoolChunk::clear(std::size_t index, const MemoryNeed& need) {
   Place& given = place(index);
   const bool was_kept = given.is_kept.load(std::memory_order_acquire) != 0;
   std::size_t& reserved = reserved_[index];
   if (!was_kept) reserved = 0;
-  const std::size_t dirty = std::min(cleared, reserved);
-  bytes = round_up(bytes);
+  const std::size_t bytes = round_up(need.reserved);
   if (bytes > reserved) {
     const std::size_t offset = bytes_before_places(places_) + index * place_bytes_;
     reserve(descriptor_, offset + reserved, bytes - reserved);
@@ -159,7 +158,8 @@ void PoolChunk::clear(std::size_t index, std::size_t bytes, std::size_t cleared)
     given.is_kept.store(0, std::memory_order_relaxed);
     head().kept.fetch_sub(place_bytes_);
   }
-  std::fill_n(memory_of(index), dirty, std::byte{0});
+  // The last group may have written beyond what was reserved for it.
+  if (was_kept) std::fill_n(memory_of(index), need.cleared, std::byte{0});
 }
 
 std::shared_ptr<std::byte> PoolChunk::held(std::size_t index) {

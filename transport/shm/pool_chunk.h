@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "transport/memory/board_areas.h"
 #include "transport/shm/memory.h"
 #include "transport/transport.h"
 
@@ -47,9 +48,8 @@ class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
   // ---- The owner
   const Descriptor& descriptor() const { return descriptor_; }
   bool has_free_place(Channel name) const noexcept { return free_place(name).has_value(); }
-  /// Gives a free place to `users` ranks, this one included. The first `cleared` of its `bytes` bytes are zeros. It
-  /// exists while a rank holds it. Throws Error{system}.
-  std::shared_ptr<std::byte> give(Channel name, std::size_t bytes, std::size_t cleared, std::size_t users);
+  /// Gives a free place to `users` ranks, this one included. It exists while a rank holds it. Throws Error{system}.
+  std::shared_ptr<std::byte> give(Channel name, const MemoryNeed& need, std::size_t users);
   /// Some members have not entered that place.
   bool is_incomplete(Channel name) const noexcept;
   /// No further rank may enter it.
@@ -82,7 +82,7 @@ class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
   std::optional<std::size_t> find(Channel name) const noexcept;
   std::byte* memory_of(std::size_t index) const noexcept;
   std::shared_ptr<std::byte> held(std::size_t index);
-  void clear(std::size_t index, std::size_t bytes, std::size_t cleared);
+  void clear(std::size_t index, const MemoryNeed& need);
   void leave(std::size_t index) noexcept;
   void free(std::size_t index) noexcept;
 

@@ -159,12 +159,12 @@ void ShmTransport::send_memory(int peer, Purpose purpose, Channel channel, const
   unsent_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
 }
 
-std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<const int> members, std::size_t bytes,
-                                                      std::size_t cleared) {
+std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<const int> members,
+                                                      const MemoryNeed& need) {
   const bool is_first = members.front() == address_.rank;
   address_of(is_first ? members.back() : members.front());  // throws if this rank is cut off
-  if (!is_first) return pool_.find(name, members.front(), bytes);
-  auto memory = pool_.give(name, members, bytes, cleared, [this](int peer, const Descriptor& chunk) {
+  if (!is_first) return pool_.find(name, members.front(), need.bytes);
+  auto memory = pool_.give(name, members, need, [this](int peer, const Descriptor& chunk) {
     send_memory(peer, Purpose::pool, pool_channel, chunk);
   });
   send_unsent();

@@ -59,8 +59,7 @@ class ShmTransport final : public SlotTransport {
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   void give(int peer, Channel name, const Descriptor& descriptor) override;
   Descriptor take(int peer, Channel name) override;
-  std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
-                                          std::size_t cleared) override;
+  std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, const MemoryNeed& need) override;
   bool prepare_sleep() noexcept override;
   void awake() noexcept override;
   bool flushed(Channel channel) const noexcept override;
