@@ -41,7 +41,7 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
         Case{2, of_2.small.bytes, Flow::exchange, of_2.small.depth},
         Case{2, of_2.small.bytes + 1, Flow::exchange, of_2.large.depth}, Case{3, in_area, Flow::one_way, board_depth},
         Case{3, most, Flow::one_way, in_ring(of_3, most)}, Case{3, in_area, Flow::exchange, board_depth},
-        Case{3, in_area + 1, Flow::exchange, of_3.large.depth}}) {
+        Case{3, 2 * in_area, Flow::exchange, board_depth}, Case{3, most, Flow::exchange, in_ring(of_3, most)}}) {
     const auto [ranks, size, flow, depth] = each;
     CAPTURE(each.ranks);
     CAPTURE(each.size);
@@ -190,7 +190,7 @@ TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of th
 
 TEST_CASE("a rank that contributes alone goes round a ring of its own, unless there is no memory for that") {
   const AreaLayout layout = AreaLayout::of(4);
-  REQUIRE(layout.lone_ring_bytes > 3 * layout.ring_bytes);
+  REQUIRE(layout.lone_ring_bytes >= 3 * layout.ring_bytes);
   for (const bool has_memory : {true, false}) {
     CAPTURE(has_memory);
     Memory memory{4};
@@ -212,6 +212,24 @@ TEST_CASE("a rank that contributes alone goes round a ring of its own, unless th
     const std::byte* const lone_rings = memory.rooms.get() + layout.lone_rings;
     for (const std::byte* const place : places) CHECK((place >= lone_rings) == has_memory);
   }
+}
+
+TEST_CASE("a reader finds a contribution of more than two ranks whatever its own flow is") {
+  constexpr int ranks = 3;
+  const Memory memory{ranks};
+  Board writer = memory.seen_by(0), reader = memory.seen_by(1), other = memory.seen_by(2);
+  for (const std::size_t size : {post_bytes, post_bytes + 1, AreaLayout::most_in_area, AreaLayout::most_in_area + 1,
+                                 2 * AreaLayout::most_in_area, 2 * AreaLayout::most_in_area + 1})
+    for (const Flow written : every_flow)
+      for (const Flow read : every_flow) {
+        CAPTURE(size);
+        CAPTURE(static_cast<int>(written));
+        CAPTURE(static_cast<int>(read));
+        REQUIRE(writer.may_begin(size, written));
+        post(writer, size, written);
+        for (Board* board : {&reader, &other}) board->begin(0, {}, 0, {});
+        CHECK(equal(reader.contribution(0, size, read), words_of(0, writer.round(), size)));
+      }
 }
 
 TEST_CASE("a place that a peer made up is one in the same memory") {

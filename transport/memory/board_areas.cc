@@ -9,11 +9,10 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t kib = 1024, mib = 1024 * kib;
-constexpr std::uint64_t least_depth = 4;
-/// More than the cache of a core holds (4 ranks on 2 cores of a Zen 4 with 1 MiB for each, scatter of 64 KiB: 4.9 us
-/// with rings of 768 KiB, 2.2 with 3 MiB; but gather of 64 KiB, to which 7 of 8 ranks contribute: 3.4 us with 384 KiB
-/// for each, 8.4 with 3 MiB).
-constexpr std::size_t of_ring = 3 * mib;
+/// More than the cache of a core holds, in the ring of a rank that contributes alone, and in those of all ranks
+/// together (4 ranks on 2 cores of a Zen 4 with 1 MiB for each, scatter of 64 KiB: 4.9 us with rings of 768 KiB, 2.2
+/// with 3 MiB). Much more is slower (gather of 64 KiB among 8 ranks, 3.4 us with 384 KiB for each, 8.4 with 3 MiB).
+constexpr std::size_t of_lone_ring = 3 * mib, of_all_rings = 4 * mib;
 
 /// With few ranks it is large.
 std::size_t capacity_for(std::size_t ranks) {
@@ -39,20 +38,19 @@ AreaLayout AreaLayout::of(int count) {
     // and are faster with more areas (all_gather of 256 B: 0.43 us with 4, 0.39 with 16).
     layout.changes_hands = true;
     layout.small = add(16, 8 * kib);
-    layout.large = add(least_depth, layout.capacity);
+    layout.large = add(4, layout.capacity);
     layout.ring_bytes = 4 * layout.capacity;
   } else {
     // Where ranks share cores, the further a root runs ahead of its readers, the less often it is switched out (8 ranks
     // on 2 cores, broadcast of 1 KiB: 4.5 us with 4 areas, 1.9 with 64).
-    layout.small = add(board_depth, most_in_area);
-    layout.large = add(std::max(std::bit_floor(4 * mib / (ranks * layout.capacity)), least_depth), layout.capacity);
+    layout.small = add(board_depth, ranks <= 8 ? 2 * most_in_area : most_in_area);
     // At least three of the longest contributions: when all have begun a rank's last round, it must have room for
     // another, and may have to skip as much at the end of the ring.
-    layout.ring_bytes = of_ring / std::bit_ceil(ranks);
+    layout.ring_bytes = of_all_rings / std::bit_ceil(ranks);
   }
   layout.lone_rings = layout.rings + ranks * layout.ring_bytes;
-  layout.lone_ring_bytes =
-      ranks == 2 ? (8 * mib - layout.lone_rings) / ranks : of_ring / std::max<std::size_t>(1, std::bit_ceil(ranks) / 8);
+  layout.lone_ring_bytes = ranks == 2 ? (8 * mib - layout.lone_rings) / ranks
+                                      : of_lone_ring / std::max<std::size_t>(1, std::bit_ceil(ranks) / 8);
   layout.bytes = layout.lone_rings + ranks * layout.lone_ring_bytes;
   return layout;
 }

@@ -48,14 +48,14 @@ struct AreaSet {
   std::size_t begin = 0;  ///< of the first area, in the memory of all ranks
 };
 
-/// Where ranks write contributions that are too large for a post: in areas if they exchange them, which thus stay in
-/// few cache lines; otherwise in rings, one after the other. A line of the ring should have left the reader's caches
-/// when its turn comes again, since the writer would otherwise have to ask the reader for it. The rings of all ranks
-/// that contribute count together for that. So a rank has two: a large one for rounds to which it alone contributes,
-/// and one for the others. By default there is room for none.
+/// Where ranks write contributions that are too large for a post: in areas if they are short, or if two ranks exchange
+/// them, which thus stay in few cache lines; otherwise in rings, one after the other. A line of the ring should have
+/// left the reader's caches when its turn comes again, since the writer would otherwise have to ask the reader for it.
+/// The rings of all ranks that contribute count together for that. So a rank has two: a large one for rounds to which
+/// it alone contributes, and one for the others. By default there is room for none.
 struct AreaLayout {
-  /// The longest contribution that lies in an area though the round is no exchange: in the nearest caches (2 ranks,
-  /// broadcast of 1 KiB: 0.28 us in areas, 0.33 in a ring; of 2 KiB 0.50 and 0.37).
+  /// The longest contribution that lies in an area though the round is no exchange. It stays in the nearest caches (2
+  /// ranks, broadcast of 1 KiB: 0.28 us in areas, 0.33 in a ring; of 2 KiB 0.50 and 0.37).
   static constexpr std::size_t most_in_area = 1024;
 
   static AreaLayout of(int ranks);
@@ -63,13 +63,12 @@ struct AreaLayout {
   /// The areas in which contributions of `size` bytes lie; null: they lie in rings.
   const AreaSet* areas_for(std::size_t size, Flow flow) const noexcept {
     if (size <= (flow == Flow::exchange ? small.bytes : most_in_area)) return &small;
-    return flow == Flow::exchange ? &large : nullptr;
+    return flow == Flow::exchange && changes_hands ? &large : nullptr;
   }
   /// The same where every rank knows it: only the writer's own flow counts, and among more than two ranks it may differ
   /// from the reader's.
   const AreaSet* known_areas_for(std::size_t size, Flow flow) const noexcept {
-    const AreaSet* const areas = areas_for(size, flow);
-    return changes_hands || areas == &small ? areas : nullptr;
+    return changes_hands || size <= most_in_area ? areas_for(size, flow) : nullptr;
   }
   /// Bytes of a ring that a contribution takes.
   static constexpr std::size_t in_ring(std::size_t size) {
@@ -84,7 +83,8 @@ struct AreaLayout {
                                [&](Flow flow) { return !all.has(flow) || has_room_for(all.rounds, all.size, flow); });
   }
 
-  AreaSet small, large;
+  AreaSet small;
+  AreaSet large;                    ///< only between two ranks
   std::size_t capacity = 0;         ///< most bytes of a contribution
   std::size_t ring_bytes = 0;       ///< of each rank's ring for rounds to which several contribute
   std::size_t rings = 0;            ///< where these begin
