@@ -81,9 +81,14 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   // ---- Two ranks ----------------------------------------------------------------------------------------
 
-  /// Sends `data` to rank `to`. A small message returns at once; a large one once the receiver has taken it. Messages
-  /// of one sender with one tag arrive in the order they were sent. Sender and receiver use the same type of
-  /// Element.
+  /// Sends `data` to rank `to`. Messages of one sender with one tag arrive in the order they were sent. Sender and
+  /// receiver use the same type of Element.
+  ///
+  /// It returns when `data` may change. A large message waits until the receiver has taken it. One of up to 64 KiB over
+  /// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room. While the receiver is in no call
+  /// of tutti and has no operation on its way, there is room in shared memory for 8 messages of up to 16 KiB, or fewer
+  /// longer ones, and over TCP for 1 MiB. A rank that sends more than that before the other enters the library uses
+  /// isend().
   template <class Data>
   void send(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
