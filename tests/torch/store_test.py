@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "cli"))
@@ -148,6 +149,12 @@ def in_child(rank, size, function, *arguments):
     torch.set_num_threads(1)
     os.environ.update(TUTTI_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
     function(*arguments, rank, size)
+
+
+class Extension(unittest.TestCase):
+    def test_no_compiler_is_needed_once_the_extension_is_there(self):
+        with unittest.mock.patch.dict(os.environ, {"CXX": "no-such-compiler"}):
+            self.assertTrue(pytutti.torch.build.extension().is_file())
 
 
 class Stores(harness.Case):

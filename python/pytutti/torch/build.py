@@ -94,12 +94,11 @@ def _sources() -> list[pathlib.Path]:
 
 
 def _fingerprint() -> str:
-    """Of all that the result depends on."""
+    """Of all that the result depends on. Any compiler's will do, so that a machine without one uses what is there."""
     digest = hashlib.sha256()
     for path in [*_sources(), *(_include() / "tutti" / name for name in ("c.h", "c_store.h"))]:
         digest.update(path.read_bytes())
-    tools = (torch.__version__, torch.__file__, str(_library()), sys.version, os.environ.get("CXX"))
-    digest.update(repr(tools).encode())
+    digest.update(repr((torch.__version__, torch.__file__, str(_library()), sys.version)).encode())
     return digest.hexdigest()[:16]
 
 
