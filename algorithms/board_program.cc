@@ -226,6 +226,7 @@ bool BoardReaders::operator()(Collective collective, const std::string& algorith
   if (key_ != key) {
     key_ = key;
     programs_.clear();
+    if (ranks < 1 || root < 0 || root >= ranks) return false;  // a damaged file says so
     try {
       programs_ = lower_to_board(plans_of_all(find(collective, algorithm), {0, ranks, root})).programs;
     } catch (const Error&) {

@@ -49,7 +49,7 @@ std::pair<double, double> fit(const std::vector<Sample>& samples) {
 }  // namespace
 
 std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call) {
-  const int ranks = static_cast<int>(call.ranks.size());
+  const int ranks = static_cast<int>(call.members().size());
   if (ranks < 2 || call.variable || call.root >= ranks) return std::nullopt;
   simulate::SimulatedCall simulated;
   simulated.collective = call.collective;

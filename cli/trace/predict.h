@@ -21,7 +21,8 @@ struct Prediction {
   std::vector<Message> messages;  ///< by `from` and `step`
 };
 
-/// The call as one to simulate, if its algorithm is in the catalogue, else empty. Streams run the same plans.
+/// The call as one to simulate, if all its ranks are there and its algorithm is in the catalogue, else empty. Streams
+/// run the same plans.
 std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call);
 
 /// When the messages of such a call are sent and arrive according to its plan. It assumes that every message takes the

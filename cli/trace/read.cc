@@ -11,7 +11,9 @@
 
 #include "algorithms/board_program.h"
 #include "cli/base/input_file.h"
+#include "lib/base/collective_traits.h"
 #include "lib/observe/trace/file.h"
+#include "transport/memory/board.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -69,6 +71,13 @@ std::int64_t get_nanoseconds(const Json& args, const char* field) {
   const auto time = get<std::int64_t>(args, field);
   check_time(args, field, static_cast<double>(time));
   return time;
+}
+
+/// A rank of a group of that size.
+void check_rank(const Json& args, const char* field, int size) {
+  const int rank = get<int>(args, field);
+  if (rank < 0 || rank >= size)
+    throw Flaw{fmt::format("cannot have {} as its \"{}\" among {} ranks", rank, field, size)};
 }
 
 Span span_of(const Json& event) {
@@ -146,10 +155,16 @@ void Reader::read_call(const Json& event, const Json& args, const CallKey& key) 
   call.algorithm = get<std::string>(args, "algorithm");
   call.group = key.first;
   call.bytes = get<std::uint64_t>(args, "bytes");
+  call.size = get<int>(args, "ranks");
   call.root = get<int>(args, "root");
   call.variable = get<bool>(args, "variable");
   call.collective = collective_named(get<std::string>(args, "collective"));
-  call.ranks[get<int>(event, "pid")] = span_of(event);
+  const int rank = get<int>(event, "pid");
+  call.ranks[rank] = span_of(event);
+  if (call.size == 0) return;  // of one of more groups than the trace had room for
+  check_rank(args, "place", call.size);
+  if (detail::is_rooted(call.collective)) check_rank(args, "root", call.size);
+  call.places[rank] = get<int>(args, "place");
 }
 
 void Reader::read_message(const Json& event, const Json& args, const CallKey& key) {
@@ -192,12 +207,13 @@ void Reader::read_board(const Json& event, const Json& args, const CallKey& key)
   if (name == "wait" || name == "post and wait") round.wait = span;
 }
 
-/// A rank waits for the last of the ranks whose contributions it reads.
+/// A rank waits for the last of the ranks whose contributions it reads. Records of some ranks may be lost.
 void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) {
-  std::vector<int> members;
-  for (const auto& [rank, span] : call.ranks) members.push_back(rank);
-  const auto place_of = [&](int rank) {
-    return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  const int root = detail::is_rooted(call.collective) ? call.root : 0;
+  const auto reads = [&](int rank, int writer) {
+    const auto place = call.places.find(rank), other = call.places.find(writer);
+    return place != call.places.end() && other != call.places.end() && call.size <= transport::Board::most_ranks &&
+           board_readers_(call.collective, call.algorithm, call.size, root, place->second, other->second);
   };
   for (const auto& [rank, mine] : ranks) {
     if (mine.post) call.busy[rank].push_back(*mine.post);
@@ -205,10 +221,7 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
     if (!mine.wait) continue;
     std::optional<TracedMessage> last;
     for (const auto& [writer, other] : ranks) {
-      if (writer == rank || !other.post ||
-          !board_readers_(call.collective, call.algorithm, static_cast<int>(members.size()), call.root, place_of(rank),
-                          place_of(writer)))
-        continue;
+      if (writer == rank || !other.post || !reads(rank, writer)) continue;
       const TracedMessage& reading =
           call.readings.emplace_back(TracedMessage{.from = writer,
                                                    .to = rank,
@@ -295,6 +308,15 @@ void check_format(const Source& source, const Json& about) {
 }
 
 }  // namespace
+
+std::vector<int> TracedCall::members() const {
+  if (static_cast<std::size_t>(size) != places.size()) return {};
+  std::map<int, int> by_place;
+  for (const auto& [rank, place] : places) by_place[place] = rank;
+  std::vector<int> members;
+  for (const auto& [place, rank] : by_place) members.push_back(rank);
+  return members.size() == places.size() ? members : std::vector<int>{};
+}
 
 std::vector<Span> apart(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });

@@ -44,9 +44,11 @@ struct TracedCall {
   std::string group;
   Collective collective{};
   std::uint64_t bytes = 0;
+  int size = 0;  ///< ranks of its group; 0: not known
   int root = 0;  ///< in its group
   bool variable = false;
-  std::map<int, Span> ranks;  ///< when each rank was in it
+  std::map<int, Span> ranks;  ///< when each rank was in it, of those whose records are there
+  std::map<int, int> places;  ///< their ranks in the group
   std::vector<TracedMessage> messages;
   /// Over a board: all readings between ranks, round by round. `messages` has those whose writers came last.
   std::vector<TracedMessage> readings;
@@ -54,6 +56,8 @@ struct TracedCall {
   std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; disjoint, in time order
   bool is_complete = true;                ///< no step of a rank was left out of the trace
 
+  /// By their places the ranks of its group; empty if not all are there.
+  std::vector<int> members() const;
   std::int64_t begin() const {
     std::int64_t first = ranks.begin()->second.begin;
     for (const auto& [rank, span] : ranks) first = std::min(first, span.begin);

@@ -296,6 +296,7 @@ TEST_CASE("a trace's reader learns by an algorithm's name which rank reads of wh
   CHECK(readers(all_reduce, "direct_two_shot", 3, 0, 0, 1));
   CHECK_FALSE(readers(all_reduce, "ring", 5, 0, 0, 1));
   CHECK_FALSE(readers(all_reduce, "a name of tomorrow", 3, 0, 0, 1));
+  for (const int root : {-1, 3, 1000000}) CHECK_FALSE(readers(gather, "direct", 3, root, 1, 0));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "cli/trace/blame.h"
 
@@ -55,6 +56,17 @@ TEST_CASE("a rank that waits for a slot is not to blame, but the one that does n
   CHECK(verdicts.ranks.at(0).slow.time == 2 * ms);
   CHECK(verdicts.ranks.at(0).waited == 59 * ms);
   CHECK(verdicts.ranks.at(1).late.time == 59 * ms);
+}
+
+TEST_CASE("the ranks of a call's group are by their places, and not known if one is missing") {
+  TracedCall call;
+  call.size = 3;
+  call.places = {{0, 2}, {4, 0}};
+  CHECK(call.members().empty());
+  call.places[5] = 1;
+  CHECK(call.members() == std::vector{4, 5, 0});
+  call.places[5] = 2;  // of a damaged file
+  CHECK(call.members().empty());
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ def made_up_ring(slow_link, late=(), hosts="h" * RANKS):
             arrived = max(start[rank], start[before] + 10 + (5000 if (before, rank) == slow_link else 0))
             step = {"call": f"all_reduce #{number}", "step": 0, "bytes": 4, "number": number}
             add(rank, "call", f"all_reduce #{number}", start[rank], arrived + 1, collective="all_reduce", algorithm="ring",
-                bytes=4, root=0, variable=False, count=1, type="f32", op="sum")
+                bytes=4, root=0, ranks=ranks, place=rank, variable=False, count=1, type="f32", op="sum")
             add(rank, "message", "send", start[rank], start[rank] + 1, to=(rank + 1) % ranks, given_ns=0, **step)
             add(rank, "message", "receive", start[rank], arrived + 1, waited_ns=1000 * (arrived - start[rank]),
                 **{"from": before}, **step)
@@ -132,7 +132,7 @@ def made_up_board():
 
         for rank in range(2):
             add(f"all_reduce #{number}", "call", begin, end, size, collective="all_reduce", algorithm="direct", root=0,
-                variable=False, count=size // 4, type="f32", op="sum")
+                ranks=2, place=rank, variable=False, count=size // 4, type="f32", op="sum")
             add("post", "board", begin, begin + 0.1, size, step=0)
             add("wait", "board", begin + 0.1, begin + 0.2, 0, step=0)
             add("take", "board", begin + 0.2, end, 0, step=0)
@@ -294,11 +294,24 @@ class Trace(harness.Case):
             self.assertLess(in_microseconds(predicted, unit), 2 * time_on_board(size), size)
             self.assertGreater(in_microseconds(predicted, unit), time_on_board(size) / 2, size)
 
+    def test_a_call_is_read_without_the_records_that_ranks_have_lost(self):
+        self.traced(harness.PROGRAM, "bench", "reduce", "-r", "2", "-b", "1K", "-e", "1K", "-n", "2", "-w", "0")
+        trace = json.loads(self.file.read_text())
+        for lost in range(RANKS):
+            kept = [e for e in trace["traceEvents"] if e["pid"] != lost or e["name"] == "tutti_rank"]
+            self.file.write_text(json.dumps({**trace, "traceEvents": kept}))
+            done = tutti("trace", self.file)
+            self.assertEqual((done.code, done.err), (0, ""), done)
+            self.assertSays(done.out, r"(?m)^reduce +\S+ +1K +\d+ +- +[\d.]+ \S+ ")
+            done = tutti("plan", "--html", self.folder / "page.html", "--trace", self.file)
+            self.assertEqual(done.code, 6, done)
+
     def test_the_report_refuses_what_is_no_trace(self):
         whole = json.dumps(made_up_ring(slow_link=None))
         changed = lambda **fields: json.dumps({"otherData": {"writer": "tutti"}, "traceEvents": [
             {"name": "all_reduce #1", "ph": "X", "pid": 0, "tid": 1, "ts": 1, "cat": "call", **fields}]})
-        call = {"operation": 1, "group": "a", "algorithm": "ring", "bytes": 4, "root": 0, "variable": False}
+        call = {"operation": 1, "group": "a", "algorithm": "ring", "bytes": 4, "root": 0, "ranks": 2, "place": 1,
+                "variable": False}
         remedy = "; `tutti run --trace FILE` writes one$"
         cases = {
             "": "it is empty" + remedy,
@@ -313,7 +326,7 @@ class Trace(harness.Case):
             changed(args=call): 'event 1 of its 1 has no "collective"',
             changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
             '{"otherData": {"writer": "tutti", "format": 1}, "traceEvents": []}':
-                "it is a trace in format 1, and this tutti reads format 3; let this tutti write one$",
+                "it is a trace in format 1, and this tutti reads format 4; let this tutti write one$",
             '{"traceEvents": [{"ts": 1e400}]}': "a number in it is too large for anything; another program changed it$",
             changed(ts=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "ts": that is more than nine years',
             changed(dur=-1e30, args={**call, "collective": "barrier"}): 'cannot have -1e.30 as its "dur": that is more than nine',
@@ -321,6 +334,9 @@ class Trace(harness.Case):
             changed(pid=1 << 40, args={**call, "collective": "barrier"}): 'cannot have 1099511627776 as its "pid"',
             changed(cat="message", args={**call, "to": 1, "number": 0, "step": 0, "given_ns": 1 << 62}):
                 'cannot have 4611686018427387904 as its "given_ns": that is more than nine years',
+            changed(args={**call, "collective": "gather", "root": 2}): 'cannot have 2 as its "root" among 2 ranks',
+            changed(args={**call, "collective": "gather", "root": -5}): 'cannot have -5 as its "root" among 2 ranks',
+            changed(args={**call, "collective": "gather", "place": 7}): 'cannot have 7 as its "place" among 2 ranks',
             changed(args={**call, "bytes": -4}): 'cannot have -4 as its "bytes"',
             changed(args={**call, "bytes": "many"}): 'event 1 of its 1 cannot have "many" as its "bytes"',
         }

@@ -74,12 +74,6 @@ std::vector<Plan> plans_of(const simulate::SimulatedCall& simulated) {
   return plans;
 }
 
-std::vector<int> members_of(const TracedCall& call) {
-  std::vector<int> members;
-  for (const auto& [rank, span] : call.ranks) members.push_back(rank);
-  return members;
-}
-
 /// All rounds between two ranks, divided among the messages that the plan has between them, or nothing.
 std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
   const std::size_t first = rounds.size() * send / sends;
@@ -102,7 +96,7 @@ std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, co
   }
   std::map<Ends, std::vector<TracedMessage>> rounds;
   for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
-  const std::vector<int> members = members_of(call);
+  const std::vector<int> members = call.members();
   std::vector<TracedMessage> messages;
   for (const Plan& plan : plans) {
     const int from = members[static_cast<std::size_t>(plan.shape.rank)];
@@ -144,10 +138,13 @@ ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& 
   made.operation = call.operation;
   made.group = call.group;
   made.bytes = call.bytes;
-  made.members = members_of(call);
+  made.members = call.members();
   const std::int64_t begin = call.begin();
   made.end = call.end() - begin;
-  for (const auto& [rank, span] : call.ranks) made.in_call.push_back({span.begin - begin, span.end - begin});
+  for (const int rank : made.members) {
+    const Span& span = call.ranks.at(rank);
+    made.in_call.push_back({span.begin - begin, span.end - begin});
+  }
   for (const TracedMessage& message : messages)
     made.messages.push_back({message.given - begin, message.received - begin, 0, 0});
   if (const auto prediction = predict(call, source.alike)) {

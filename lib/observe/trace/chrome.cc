@@ -178,13 +178,16 @@ void Writer::add(const Record& record) {
 
 void Writer::call(const Record& record, std::int64_t end, std::string_view state) {
   const std::string algorithm = record.name < snapshot_.names.size() ? escaped(snapshot_.names[record.name]) : "";
-  builder_.slice(Track::calls, 0, time(record.begin), end, "call",
-                 fmt::format("{} #{}", collective_text(record), record.operation),
-                 fmt::format(R"("collective":"{}",{},"operation":{},"algorithm":"{}","count":{},"type":"{}","op":"{}",)"
-                             R"("root":{},"variable":{},"bytes":{}{})",
-                             collective_text(record), group_text(record), record.operation, algorithm, record.count,
-                             type_text(record), name_of(static_cast<OpKind>(record.op)), record.peer,
-                             (record.flags & Flags::variable) != 0, record.count * type_bytes(record), state));
+  const bool has_group = record.group < snapshot_.groups.size();
+  const Snapshot::Group group = has_group ? snapshot_.groups[record.group] : Snapshot::Group{};
+  builder_.slice(
+      Track::calls, 0, time(record.begin), end, "call",
+      fmt::format("{} #{}", collective_text(record), record.operation),
+      fmt::format(R"("collective":"{}",{},"operation":{},"algorithm":"{}","count":{},"type":"{}","op":"{}",)"
+                  R"("root":{},"ranks":{},"place":{},"variable":{},"bytes":{}{})",
+                  collective_text(record), group_text(record), record.operation, algorithm, record.count,
+                  type_text(record), name_of(static_cast<OpKind>(record.op)), record.peer, group.size, group.rank,
+                  (record.flags & Flags::variable) != 0, record.count * type_bytes(record), state));
 }
 
 /// The messages of such a call follow from its algorithm.

@@ -14,7 +14,7 @@
 namespace tutti::trace {
 
 /// Written to every file. Changed if readers of the previous format cannot read the new one.
-inline constexpr int file_format = 3;
+inline constexpr int file_format = 4;
 
 /// Creates an empty trace, replacing an existing file. Throws Error{system} that names the file.
 void make_file(const std::string& path);

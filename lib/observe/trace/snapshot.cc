@@ -19,7 +19,7 @@ std::vector<Snapshot::Group> groups_of(const Memory& memory) {
   const std::size_t count = std::min<std::size_t>(memory.groups.load(), Memory::most_groups);
   for (std::size_t i = 0; i < count; ++i) {
     const Group& group = memory.group[i];
-    Snapshot::Group& made = groups.emplace_back(Snapshot::Group{group.id, group.rank, {}});
+    Snapshot::Group& made = groups.emplace_back(Snapshot::Group{group.id, group.rank, group.size, {}});
     const auto size = static_cast<std::size_t>(std::max(group.size, 0));
     if (!group.has_members || group.members > Memory::most_members || size > Memory::most_members - group.members)
       continue;

@@ -14,6 +14,7 @@ struct Snapshot {
   struct Group {
     std::uint64_t id = 0;
     int rank = 0;
+    int size = 0;
     std::vector<int> members;  ///< in the world; empty: not known
   };
 
