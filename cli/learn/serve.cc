@@ -52,7 +52,7 @@ std::string answer(const std::vector<Page>& pages, std::string_view request) {
   const std::string_view method = line.substr(0, line.find(' '));
   if (method != "GET" && method != "HEAD")
     return "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-  std::string_view path = line.substr(method.size() + 1);
+  std::string_view path = line.substr(std::min(method.size() + 1, line.size()));
   path = path.substr(0, path.find_first_of(" ?"));
   const std::string_view name = path == "/" ? "index.html" : path.substr(std::min<std::size_t>(1, path.size()));
   const auto page = std::find_if(pages.begin(), pages.end(), [&](const Page& one) { return one.name == name; });

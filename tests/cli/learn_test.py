@@ -188,6 +188,13 @@ class Serve(Case):
         for one in silent:
             one.close()
 
+    def test_a_request_without_a_path_is_for_no_page(self):
+        for request in (b"GET\r\n\r\n", b"HEAD\r\n\r\n", b"GET \r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", self.port), 10) as one:
+                one.sendall(request)
+                self.assertTrue(one.recv(100).startswith(b"HTTP/1.1 404 "), request)
+        self.assertEqual(self.ask("/")[0], 200)
+
     def test_it_listens_on_this_host_only_and_ends_by_a_signal(self):
         listening = pathlib.Path(f"/proc/{self.server.pid}/net/tcp").read_text()
         self.assertSays(listening, rf"0100007F:{self.port:04X} 00000000:0000 0A")
