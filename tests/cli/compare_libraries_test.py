@@ -245,6 +245,12 @@ class Summary(Case):
                            (*row, "tutti", 0.2, 9, "s", 250))
         self.assertSays(out, r"2 ranks, 4 B +1.50 +1.50 +1  met", "1 of them with fewer than 5 near rows")
 
+    def test_torch_over_gloo_counts_beside_torch_over_tutti_where_tutti_alone_has_no_rows(self):
+        row = ("shm", "all_reduce", 2, 4)
+        out = self.summary((*row, "torch-gloo", 8, 9), (*row, "torch-tutti", 4, 9))
+        self.assertSays(out, r"shm, 2 ranks, geometric mean +1.50 +2.00 +1  met",
+                        "1 points compared, 1 of them with fewer than 5 near rows")
+
     def test_loops_count_where_ranks_outnumber_cores_and_gloo_has_a_bar_of_its_own(self):
         out = self.summary(
             ("tcp", "all_reduce", 4, 4, "tutti", 1, 10), ("tcp", "all_reduce", 4, 4, "openmpi", 99, 20),

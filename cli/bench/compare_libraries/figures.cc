@@ -55,10 +55,14 @@ std::string Comparison::best_peer() const {
   return best;
 }
 
+std::string Comparison::own_beside(const std::string& side) const {
+  const bool in_torch = side == "torch-gloo" && of(std::string{own_in_torch});
+  return std::string{in_torch ? own_in_torch : own};
+}
+
 std::optional<double> Comparison::ratio_of(const std::string& side) const {
   const auto theirs = of(side);
-  auto mine = of(std::string{own});
-  if (side == "torch-gloo" && of(std::string{own_in_torch})) mine = of(std::string{own_in_torch});
+  const auto mine = of(own_beside(side));
   if (!theirs || !mine) return {};
   return theirs->median / mine->median;
 }

@@ -33,8 +33,10 @@ struct Comparison {
   std::optional<Figure> of(const std::string& side) const;
   /// Name of the fastest rival; empty if there is none.
   std::string best_peer() const;
-  /// The time of `side` over tutti's: above 1 tutti is faster. That of torch.distributed over Gloo is compared with
-  /// that of torch.distributed over tutti, if that was measured. Nothing if one of them has no figure.
+  /// The side of tutti's that a rival is compared with: for torch.distributed over Gloo that of torch.distributed over
+  /// tutti, if that was measured.
+  std::string own_beside(const std::string& side) const;
+  /// The time of `side` over tutti's: above 1 tutti is faster. Nothing if one of them has no figure.
   std::optional<double> ratio_of(const std::string& side) const;
   /// That of the best peer.
   std::optional<double> ratio() const { return ratio_of(best_peer()); }

@@ -182,7 +182,8 @@ std::string summary_text(std::span<const Row> rows, int repetitions) {
   const std::vector<Scored> all = score(rows, nullptr);
   for (const Scored& one : all) {
     const Comparison& comparison = one.comparison;
-    const int least = std::min(comparison.sides.at("tutti").rows, comparison.sides.at(comparison.best_peer()).rows);
+    const std::string best = comparison.best_peer();
+    const int least = std::min(comparison.sides.at(comparison.own_beside(best)).rows, comparison.sides.at(best).rows);
     if (least < repetitions) ++thin;
   }
   text += fmt::format("# {} points compared, {} of them with fewer than {} {} rows of tutti or of the best library\n",
