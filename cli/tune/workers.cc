@@ -80,20 +80,6 @@ void become_rank(pid_t director, int rank, const WorkerOptions& options) {
 
 }  // namespace
 
-void Order::add(const std::string& algorithm, int warm, int calls) {
-  Turn& turn = turns[count++];
-  turn = {};
-  algorithm.copy(turn.algorithm, sizeof turn.algorithm - 1);
-  turn.warm = warm;
-  turn.calls = calls;
-}
-
-bool Order::has_room(int calls) const {
-  int stamps = calls;
-  for (int i = 0; i < count; ++i) stamps += turns[i].calls;
-  return count < most_turns && stamps <= measure::most_iterations;
-}
-
 Workers::Workers(const WorkerOptions& options) : options_(options) {
   require_room_for("tune", options.ranks, {.descriptors = 0, .processes = 1 + threads_of_rank});
   void* const memory =

@@ -8,40 +8,16 @@
 #include <vector>
 
 #include "cli/measure/rank_sync.h"
-#include "cli/measure/workload.h"
+#include "cli/tune/order.h"
 #include "lib/base/descriptor.h"
 
 namespace tutti::cli::tune {
-
-/// One algorithm's turn: `calls` calls, timed one by one after an alignment each, or together.
-struct Turn {
-  char algorithm[48] = {};
-  int warm = 1;  ///< calls before, not timed
-  int calls = 1;
-};
-inline constexpr int most_turns = 64;
-
-/// The next work of all ranks: turns, one after the other without a stop, since waking ranks takes longer than many
-/// calls.
-struct Order {
-  enum class Kind : std::uint8_t { measure, ask_choice, leave };
-  Kind kind = Kind::measure;
-  measure::MeasuredCall call;
-  std::size_t bytes = 0;
-  bool loop = false;  ///< the calls of a turn are timed together
-  int count = 0;
-  Turn turns[most_turns];
-
-  void add(const std::string& algorithm, int warm, int calls);
-  /// There is room for another turn with `calls` calls.
-  bool has_room(int calls) const;
-};
 
 /// Memory shared by the ranks and the directing process.
 struct WorkerMemory {
   measure::Shared shared;
   Order order;
-  char answer[64];
+  char answer[name_room];
   char trouble[512];
   std::atomic<bool> in_trouble;  ///< a rank has failed
   std::atomic<bool> told;        ///< and its message is complete

@@ -228,6 +228,14 @@ class Run(Case):
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, "all_reduce cannot use the plan grid_2x4 here: it is for 8 ranks, not 4")
 
+    def test_a_saved_plan_of_many_domains_has_a_name_that_is_read_again(self):
+        topology = self.folder / "topology"
+        topology.write_text("".join(f"rank {rank} cache {rank % 2}\n" for rank in range(16)))
+        plan = self.folder / "domains.plan"
+        done = tutti("plan", "all_reduce", "--algo", "hierarchical", "-n", "16", "--topology", topology, "--save", plan)
+        self.assertSays(done.out, r"as hierarchical-0\.2\.\S+\s*$")
+        self.assertSays(tutti("plan", "--import", plan).out, r"^all_reduce by hierarchical-0\.2\.4")
+
     def test_a_wrong_plan_runs_nowhere(self):
         spoilt = Program(GRID)
         spoilt.step(2, 1, 1).set("type", "r")

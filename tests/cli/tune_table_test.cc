@@ -14,6 +14,7 @@
 #include "algorithms/select.h"
 #include "cli/tune/fit.h"
 #include "cli/tune/lines.h"
+#include "cli/tune/order.h"
 #include "cli/tune/regret.h"
 #include "cli/tune/table.h"
 #include "cli/tune/tournament.h"
@@ -65,6 +66,16 @@ std::vector<Curve> three_curves() {
           {Collective::all_reduce, "shm", 4, true, points("doubling", "tree:2*64")},
           {Collective::all_reduce, "shm", 8, true, points("circulant", "chain*8")},
           {Collective::barrier, "tcp", 8, true, {point(0, {{"dissemination", 1}}, "dissemination")}}};
+}
+
+TEST_CASE("tune: the name of an algorithm with many domains reaches the ranks, and a longer one is refused") {
+  std::string name = "hierarchical:0";
+  for (int rank = 2; rank < 64; rank += 2) name += "." + std::to_string(rank);
+  Order order;
+  order.add(name, 1, 1);
+  CHECK(order.turns[0].algorithm == name);
+  CHECK_THROWS_WITH_AS(order.add(std::string(name_room, 'a'), 1, 1), doctest::Contains("has more than 1023 letters"),
+                       Error);
 }
 
 TEST_CASE("tune: lines for GPUs hold for any number of cores, and may say staged") {

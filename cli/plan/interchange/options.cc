@@ -29,6 +29,7 @@ std::string word_for(const View& view) {
   std::string word = to_string(view.choice);
   for (char& c : word)
     if (!algorithms::may_be_in_name(c)) c = '-';
+  if (word.size() > algorithms::longest_name) word.resize(algorithms::longest_name);
   return word;
 }
 
