@@ -1,5 +1,5 @@
 // The only place that chooses an algorithm. A table has the fastest ones, and a line is skipped if its algorithm does
-// not serve the call (uneven parts, sums in rank order).
+// not serve the call (uneven parts, sums in rank order, domains of another number of ranks).
 
 #include "algorithms/select.h"
 
@@ -77,8 +77,9 @@ bool takes_too_many_links(const Entry& entry, const Situation& situation) {
          !situation.rank_order && situation.transport == "shm";
 }
 
-bool fits(const Entry& entry, const Situation& situation) {
-  if (takes_too_many_links(entry, situation)) return false;
+bool fits(const Choice& choice, const Situation& situation) {
+  const Entry& entry = *choice.entry;
+  if (takes_too_many_links(entry, situation) || !suits(choice, situation.ranks)) return false;
   if (entry.equal_parts && !situation.equal_parts) return false;
   return !situation.rank_order || entry.rank_order || !detail::is_reduction(entry.collective);
 }
@@ -101,7 +102,7 @@ bool TuningTable::Row::covers(const Situation& situation) const {
 }
 
 bool TuningTable::Row::serves(const Situation& situation) const {
-  return covers(situation) && !staged && fits(*choice.entry, situation);
+  return covers(situation) && !staged && fits(choice, situation);
 }
 
 bool TuningTable::Row::decides(const Situation& situation) const {
@@ -210,7 +211,7 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
   }
   Choice choice;
   for (const Entry& entry : catalogue(situation.collective))
-    if (choice.entry == nullptr && fits(entry, situation)) choice.entry = &entry;
+    if (choice.entry == nullptr && fits({&entry}, situation)) choice.entry = &entry;
   if (why != nullptr)
     *why = told(situation) + ": " + to_string(choice) + ", the first in the catalogue that fits; no line of " +
            file_name_ + " does.";

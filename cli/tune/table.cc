@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/select.h"
 #include "cli/base/output.h"
 #include "lib/base/descriptor.h"
 #include "tutti/error.h"
@@ -54,6 +55,18 @@ std::string range(const Segment& segment, const std::vector<Measured>& points) {
 
 std::string in_microseconds(double value) {
   return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}", value);
+}
+
+/// The algorithm and the words behind it. A line is for several numbers of ranks, so it names no domains: each job has
+/// its own.
+std::string choice_text(const Curve& curve, const std::string& name) {
+  const std::string_view crowd = curve.transport.starts_with("cuda_") ? ""  // cores do not matter there
+                                 : curve.oversubscribed               ? " oversubscribed"
+                                                                      : " core-per-rank";
+  algorithms::Choice choice;
+  if (name != algorithms::staged_word) choice = algorithms::find(curve.collective, name);
+  if (choice.domains.empty()) return fmt::format("{:<{}}{}", name, crowd.empty() ? 0 : 21, crowd);
+  return fmt::format("{:<21}{} domains", choice.entry->name, crowd);
 }
 
 struct Gains {
@@ -102,12 +115,9 @@ std::string table_text(std::span<const Curve> curves, const std::vector<std::str
     if (last == nullptr || last->collective != curve.collective || last->transport != curve.transport) text += "\n";
     last = &curve;
     for (const Segment& segment : fit(curve.points)) {
-      const std::string_view crowd = curve.transport.starts_with("cuda_") ? ""  // cores do not matter there
-                                     : curve.oversubscribed               ? " oversubscribed"
-                                                                          : " core-per-rank";
-      text += fmt::format("{:<15} {:<10} {:<7} {:<10} {:<{}}{}\n", name_of(curve.collective), curve.transport,
-                          range(counts_of(curve, curves)), range(segment, curve.points), segment.algorithm,
-                          crowd.empty() ? 0 : 21, crowd);
+      text += fmt::format("{:<15} {:<10} {:<7} {:<10} {}\n", name_of(curve.collective), curve.transport,
+                          range(counts_of(curve, curves)), range(segment, curve.points),
+                          choice_text(curve, segment.algorithm));
     }
   }
   return text;

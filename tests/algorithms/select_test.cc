@@ -176,6 +176,12 @@ TEST_CASE("a line for domains holds where ranks are in several, and its algorith
   CHECK(chosen(table, situation) == "direct");
 }
 
+TEST_CASE("a line whose algorithm has domains is for as many ranks as those have") {
+  const TuningTable table = TuningTable::parse("all_reduce shm * * hierarchical:2+2\nall_reduce shm * * ring", "mine");
+  CHECK(chosen(table, all_reduce_of(8, 4, "shm")) == "hierarchical:2+2");
+  for (const int ranks : {2, 3, 5, 16}) CHECK(chosen(table, all_reduce_of(8, ranks, "shm")) == "ring");
+}
+
 TEST_CASE("the built-in table divides tiny calls of many ranks by domains, and others not") {
   Situation situation{.collective = Collective::broadcast, .ranks = 16, .bytes = 4, .transport = "shm"};
   CHECK(chosen(TuningTable::builtin(), situation) == "direct");

@@ -68,6 +68,22 @@ std::vector<Curve> three_curves() {
           {Collective::barrier, "tcp", 8, true, {point(0, {{"dissemination", 1}}, "dissemination")}}};
 }
 
+TEST_CASE("tune: a line for several numbers of ranks leaves the domains to each job") {
+  const auto points = [](const std::string& name) { return std::vector<Measured>{point(8, {{name, 1}}, name)}; };
+  const std::vector<Curve> curves{{Collective::all_reduce, "shm", 8, false, points("ring")},
+                                  {Collective::all_reduce, "shm", 16, false, points("hierarchical:8+8")}};
+  const std::string text = table_text(curves, {});
+  CHECK(text.find("hierarchical          core-per-rank domains\n") != std::string::npos);
+  algorithms::Situation situation{.collective = Collective::all_reduce, .ranks = 12, .bytes = 8, .transport = "shm"};
+  const algorithms::TuningTable table = algorithms::TuningTable::parse(text, "t");
+  for (const int ranks : {12, 16}) {
+    situation.ranks = ranks;
+    situation.domains.assign(static_cast<std::size_t>(ranks), 0);
+    situation.domains.back() = 1;
+    CHECK(to_string(table.select(situation)) == (ranks == 12 ? "hierarchical:11+1" : "hierarchical:15+1"));
+  }
+}
+
 TEST_CASE("tune: the name of an algorithm with many domains reaches the ranks, and a longer one is refused") {
   std::string name = "hierarchical:0";
   for (int rank = 2; rank < 64; rank += 2) name += "." + std::to_string(rank);
