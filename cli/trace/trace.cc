@@ -14,6 +14,7 @@
 #include "cli/trace/blame.h"
 #include "cli/trace/predict.h"
 #include "cli/trace/read.h"
+#include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -23,26 +24,45 @@ constexpr const char* examples = R"(Example:
   tutti run -n 4 --trace t.json ./prog
   tutti trace t.json)";
 
-using Kind = std::tuple<Collective, std::string, std::uint64_t>;  // with algorithm and bytes
+struct Kind {
+  Collective collective;
+  std::string algorithm;
+  std::size_t ranks;
+  std::uint64_t bytes;  // all parts together
+  friend auto operator<=>(const Kind&, const Kind&) = default;
+};
+
+Kind kind_of(const TracedCall& call) {
+  const std::size_t ranks = call.size > 0 ? static_cast<std::size_t>(call.size) : call.ranks.size();
+  const bool has_equal_parts = detail::traits_of(call.collective).has_parts() && !call.variable;
+  return {call.collective, call.algorithm, ranks, call.bytes * (has_equal_parts ? ranks : 1)};
+}
+
+/// Of one of the calls of which all ranks are there.
+std::optional<Prediction> predicted(const std::vector<const TracedCall*>& calls,
+                                    const std::vector<const TracedCall*>& alike) {
+  const auto whole = std::ranges::find_if(calls, [](const TracedCall* call) { return !call->members().empty(); });
+  return whole == calls.end() ? std::nullopt : predict(**whole, alike);
+}
 
 void print_calls(const TraceFile& trace) {
   std::map<Kind, std::vector<const TracedCall*>> kinds;
   std::map<std::string, std::vector<const TracedCall*>> by_algorithm;
   for (const TracedCall& call : trace.calls) {
     if (call.ranks.size() < 2) continue;
-    kinds[{call.collective, call.algorithm, call.bytes}].push_back(&call);
+    kinds[kind_of(call)].push_back(&call);
     by_algorithm[call.algorithm].push_back(&call);
   }
-  fmt::print("\n{:<15}{:<20}{:>8}{:>8}{:>12}{:>12}{:>12}\n", "call", "algorithm", "size", "calls", "predicted",
-             "median", "longest");
+  fmt::print("\n{:<15}{:<20}{:>6}{:>8}{:>8}{:>12}{:>12}{:>12}\n", "call", "algorithm", "ranks", "size", "calls",
+             "predicted", "median", "longest");
   for (const auto& [kind, calls] : kinds) {
     std::vector<std::int64_t> times;
     for (const TracedCall* call : calls) times.push_back(call->end() - call->begin());
     std::sort(times.begin(), times.end());
-    const auto& [collective, algorithm, bytes] = kind;
-    const auto predicted = predict(*calls.front(), by_algorithm[algorithm]);
-    fmt::print("{:<15}{:<20}{:>8}{:>8}{:>12}{:>12}{:>12}\n", name_of(collective), algorithm, simulate::size_text(bytes),
-               calls.size(), predicted ? duration_text(static_cast<std::int64_t>(predicted->end)) : "-",
+    const std::optional<Prediction> expected = predicted(calls, by_algorithm[kind.algorithm]);
+    fmt::print("{:<15}{:<20}{:>6}{:>8}{:>8}{:>12}{:>12}{:>12}\n", name_of(kind.collective), kind.algorithm, kind.ranks,
+               simulate::size_text(kind.bytes), calls.size(),
+               expected ? duration_text(static_cast<std::int64_t>(expected->end)) : "-",
                duration_text(times[times.size() / 2]), duration_text(times.back()));
   }
 }

@@ -257,7 +257,7 @@ class Trace(harness.Case):
             done = tutti("trace", self.file)
             self.assertEqual(done.code, 0, done)
             self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d ms\)$",
-                            rf"(?m)^all_reduce +{algorithm}\S* +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
+                            rf"(?m)^all_reduce +{algorithm}\S* +3 +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
             self.assertLess(slowest_link(done.out), 350_000, done.out)
 
     def test_a_rank_held_up_with_half_of_a_message_in_its_hands_is_slow_and_not_its_link(self):
@@ -287,7 +287,7 @@ class Trace(harness.Case):
 
     def test_calls_over_a_board_are_predicted_by_their_size(self):
         self.file.write_text(json.dumps(made_up_board()))
-        rows = re.findall(r"(?m)^all_reduce +direct +\S+ +10 +([\d.]+) (\S+) +([\d.]+) (\S+)", tutti("trace", self.file).out)
+        rows = re.findall(r"(?m)^all_reduce +direct +2 +\S+ +10 +([\d.]+) (\S+) +([\d.]+) (\S+)", tutti("trace", self.file).out)
         self.assertEqual(len(rows), len(BOARD_SIZES))
         for size, (predicted, unit, median, unit_of_median) in zip(BOARD_SIZES, rows):
             self.assertAlmostEqual(in_microseconds(median, unit_of_median), time_on_board(size), delta=0.1)
@@ -302,9 +302,23 @@ class Trace(harness.Case):
             self.file.write_text(json.dumps({**trace, "traceEvents": kept}))
             done = tutti("trace", self.file)
             self.assertEqual((done.code, done.err), (0, ""), done)
-            self.assertSays(done.out, r"(?m)^reduce +\S+ +1K +\d+ +- +[\d.]+ \S+ ")
+            self.assertSays(done.out, r"(?m)^reduce +\S+ +3 +1K +\d+ +- +[\d.]+ \S+ ")
             done = tutti("plan", "--html", self.folder / "page.html", "--trace", self.file)
             self.assertEqual(done.code, 6, done)
+
+    def test_calls_of_groups_of_other_sizes_have_rows_of_their_own_and_sizes_are_those_of_all_parts(self):
+        events = []
+        for group, ranks in (("a", 4), ("b", 2)):
+            trace = made_up_ring(slow_link=None, hosts="h" * ranks)
+            for event in trace["traceEvents"]:
+                args = event["args"]
+                args.update({key: value for key, value in (("group", group), ("collective", "all_gather")) if key in args})
+                events.append(event)
+        events = [e for e in events if e["name"] != "tutti_rank"] + [e for e in events[:4]]
+        self.file.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}))
+        out = tutti("trace", self.file).out
+        row = r"(?m)^all_gather +ring +{} +{} +5 +[\d.]+ [mu]?s +[\d.]+ us"
+        self.assertSays(out, row.format(4, 16), row.format(2, 8))
 
     def test_the_report_refuses_what_is_no_trace(self):
         whole = json.dumps(made_up_ring(slow_link=None))
