@@ -38,7 +38,7 @@ Kind kind_of(const TracedCall& call) {
   return {call.collective, call.algorithm, ranks, call.bytes * (has_equal_parts ? ranks : 1)};
 }
 
-/// Of one of the calls of which all ranks are there.
+/// The prediction for one of the calls whose ranks are all in the file.
 std::optional<Prediction> predicted(const std::vector<const TracedCall*>& calls,
                                     const std::vector<const TracedCall*>& alike) {
   const auto whole = std::ranges::find_if(calls, [](const TracedCall* call) { return !call->members().empty(); });
