@@ -101,8 +101,7 @@ Device from_text(const std::string& text, std::set<std::string>& transports_seen
 }  // namespace
 
 Machine look_around(Communicator& world, int group, Control& control) {
-  Device me{world.rank(), group, ::getpid(), host_name(), world.local_rank(), field("/proc/cpuinfo", "model name")};
-  if (me.processor.empty()) me.processor = "unknown processor";
+  Device me{world.rank(), group, ::getpid(), host_name(), world.local_rank(), processor_name()};
   const std::vector<std::string> texts = control.gather_text(to_text(me, transports(world)));
   Machine machine;
   std::set<std::string> seen;
@@ -125,6 +124,11 @@ std::vector<std::string> describe(const Machine& machine) {
                       machine.instructions),
           fmt::format("transport {}, TCP congestion control {}, kernel {}, tutti {}", machine.transport,
                       machine.congestion, machine.kernel, machine.version)};
+}
+
+std::string processor_name() {
+  const std::string name = field("/proc/cpuinfo", "model name");
+  return name.empty() ? "unknown processor" : name;
 }
 
 std::size_t room_in_cgroups(const std::string& membership, const std::string& mounts) {

@@ -36,6 +36,8 @@ Machine look_around(Communicator& world, int group, Control& control);
 /// "cores 2, ranks per core 2 (oversubscribed), not pinned, transport shm, ..." in one or two lines without "#".
 std::vector<std::string> describe(const Machine& machine);
 
+/// The name of this host's processor.
+std::string processor_name();
 /// Bytes of memory that this host, or the cgroups of this process, can still provide; 0: unknown.
 std::size_t available_memory();
 /// The memory that the cgroups in `membership`, the text of /proc/self/cgroup, still allow, for version 2 mounted at

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import unittest
@@ -110,6 +111,23 @@ class Invented(Stage):
             self.assertSays(done.out, rf"shm, whole grid, geometric mean +1.70 +1.50 +{2 * len(points)}  MISSED")
         self.assertEqual(self.bench("--grid", "barrier", "-g", "2", "--transport", "shm", "--repetitions", "1").code, 0)
         self.assertEqual(self.bench("broadcast", "-b", "5K", "-e", "6K").code, 6)
+
+    def test_rows_of_another_tutti_or_another_machine_are_refused(self):
+        rows = self.folder / "rows.csv"
+        words = ["broadcast", "-b", "64", "-e", "64", "--repetitions", "1", "--csv", rows]
+        self.side("self", time="2.0", version="echo tutti 0.1")
+        self.assertEqual(self.bench(*words).code, 0)
+        text = rows.read_text()
+        self.assertSays(text, r"(?m)^# tutti is tutti 0.1$", r"(?m)^# the processor is \S.*$")
+        self.side("self", time="20.0", version="echo tutti 0.2")
+        done = self.bench(*words)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, r"has rows of tutti that is tutti 0.1, but the one here is tutti 0.2; give --csv another file")
+        self.side("self", time="2.0", version="echo tutti 0.1")
+        rows.write_text(re.sub(r"(?m)^# the processor is .*$", "# the processor is another", text))
+        done = self.bench(*words)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, r"has rows of the processor that is another, but the one here is ")
 
     def test_a_file_of_someone_else_is_refused_and_left_alone(self):
         for text, line in (("a,b\n1,2\n", 1), (HEADER + "\nshm,broadcast,2\n", 2)):

@@ -24,6 +24,7 @@
 #include "cli/bench/compare_libraries/network.h"
 #include "cli/bench/compare_libraries/report.h"
 #include "cli/bench/compare_libraries/summary.h"
+#include "cli/bench/machine.h"
 #include "lib/base/gpu/driver.h"
 #include "lib/base/host.h"
 #include "tutti/error.h"
@@ -60,10 +61,8 @@ class Session {
     sides_.emplace(Folders{options.rivals_dir, options.peers_dir},
                    options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
     names_ = sides_->rivals();
-    if (options.on_gpu) {
-      ledger_.set_version("the GPU", gpus_text());  // rows of another one are refused
-      note("the GPU is " + gpus_text());
-    }
+    state("the processor", bench::processor_name());
+    if (options.on_gpu) state("the GPU", gpus_text());
     remark();
     take_versions();
   }
@@ -136,6 +135,7 @@ class Session {
     });
     std::erase_if(names_, [this](const std::string& rival) { return !take_version(rival); });
     if (names_.empty()) throw Error{ErrorCode::unsupported, "bench: no library is left to compare with"};
+    if (!take_version("tutti")) throw Error{ErrorCode::system, "bench: tutti itself cannot be asked"};
     const bool has_torch = std::find(names_.begin(), names_.end(), "torch-gloo") != names_.end();
     const std::string side{own_in_torch};
     sides_->compare_only(names_, has_torch && take_version(side));
@@ -147,9 +147,14 @@ class Session {
       note(fmt::format("{} is left out: {}", side, version.trouble));
       return false;
     }
-    ledger_.set_version(side, version.text);
-    note(fmt::format("{} is {}", side, version.text));
+    state(side, version.text);
     return true;
+  }
+
+  /// A fact about the rows. The file's rows for which it is another one are refused.
+  void state(const std::string& what, const std::string& is) {
+    ledger_.set_version(what, is);
+    note(fmt::format("{} is {}", what, is));
   }
 
   /// One side after the other, in reverse order the next time.
