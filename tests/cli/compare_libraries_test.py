@@ -84,6 +84,18 @@ class Invented(Stage):
         self.assertEqual(self.started()[before:], ["self free 512"])
         self.assertEqual(len(self.rows()), len(whole))
 
+    def test_a_run_goes_on_from_a_file_whose_last_line_was_cut_off(self):
+        rows = self.folder / "rows.csv"
+        words = ["broadcast", "-b", "64", "-e", "64", "--repetitions", "1", "--csv", rows]
+        whole = self.bench(*words).out
+        text = rows.read_text()
+        for cut in (text[:-30], text[:-1], text[:20], ""):
+            rows.write_text(cut)
+            self.assertEqual(tutti("bench", "--summary", "--csv", rows).code, 0 if cut else 6)
+            self.assertEqual(rows.read_text(), cut)  # which only reads
+            self.assertEqual(self.bench(*words).out, whole)
+            self.assertEqual(rows.read_text(), text)
+
     def test_rows_of_a_grid_of_fewer_sizes_are_kept_and_those_that_lack_are_added(self):
         words = ["--grid", "broadcast", "-g", "2", "-b", "1K", "-e", "1M", "--transport", "shm", "--repetitions", "1",
                  "--csv", self.folder / "rows.csv"]
@@ -130,7 +142,10 @@ class Invented(Stage):
         self.assertSays(done.err, r"has rows of the processor that is another, but the one here is ")
 
     def test_a_file_of_someone_else_is_refused_and_left_alone(self):
-        for text, line in (("a,b\n1,2\n", 1), (HEADER + "\nshm,broadcast,2\n", 2)):
+        row = "shm,broadcast,2,64,64,openmpi,s,1,2,{},1,1,{},0,9,0,100,100,"
+        wrong = (("inf", "1"), ("nan", "1"), ("2x", "1"), ("1", "-inf"), ("", "1"))
+        for text, line in (("a,b\n1,2\n", 1), ("a", 1), (HEADER + "\nshm,broadcast,2\n", 2),
+                           *((f"{HEADER}\n{row.format(1, 1)}\n{row.format(*times)}\n", 3) for times in wrong)):
             (self.folder / "rows.csv").write_text(text)
             done = self.bench("broadcast", "--csv", self.folder / "rows.csv")
             self.assertEqual(done.code, 6, done)

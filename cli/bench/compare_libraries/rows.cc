@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -28,22 +31,32 @@ std::vector<std::string> split(const std::string& line) {
 constexpr std::string_view mark = "# ";
 constexpr std::string_view is = " is ";
 
-/// Throws std::exception if a word is not a number.
+/// Throws std::exception if the word is anything else. The functions of the standard library take "inf" and "2x", too.
+template <class T>
+T number_in(const std::string& word) {
+  T value{};
+  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (problem != std::errc{} || end != word.data() + word.size()) throw std::invalid_argument("not a number");
+  if (!std::isfinite(static_cast<double>(value))) throw std::invalid_argument("not a finite number");
+  return value;
+}
+
+/// Throws std::exception if it is not a row.
 Row parse(const std::vector<std::string>& words) {
   Row row;
   const auto call = measure::find_call(words.at(1));
   if (words.size() != columns || !call) throw std::invalid_argument("not a row");
-  row.point = {words[0], *call, std::stoi(words[2]), std::stoull(words[3])};
-  row.bytes = std::stoull(words[4]);
+  row.point = {words[0], *call, number_in<int>(words[2]), number_in<std::size_t>(words[3])};
+  row.bytes = number_in<std::size_t>(words[4]);
   row.side = words[5];
   row.setting = words[6];
-  row.repetition = std::stoi(words[7]);
-  row.cores = std::stoi(words[8]);
-  row.times = {std::stod(words[9]),  std::stod(words[10]), std::stod(words[11]),
-               std::stod(words[12]), std::stod(words[13]), std::stoi(words[14])};
-  row.wrong = std::stoull(words[15]);
-  row.probe_before = std::stod(words[16]);
-  row.probe_after = std::stod(words[17]);
+  row.repetition = number_in<int>(words[7]);
+  row.cores = number_in<int>(words[8]);
+  row.times = {number_in<double>(words[9]),  number_in<double>(words[10]), number_in<double>(words[11]),
+               number_in<double>(words[12]), number_in<double>(words[13]), number_in<int>(words[14])};
+  row.wrong = number_in<std::size_t>(words[15]);
+  row.probe_before = number_in<double>(words[16]);
+  row.probe_after = number_in<double>(words[17]);
   row.trouble = words[18];
   return row;
 }
@@ -68,23 +81,28 @@ std::string csv_line(const Row& row) {
 
 Ledger::Ledger(std::string path, Use use) : path_(std::move(path)) {
   if (path_.empty()) return;
-  std::stringstream file;
+  std::string text;
   if (use == Use::reading) {
-    file << read_input("bench", path_);  // says why there are no rows
+    text = read_input("bench", path_);  // says why there are no rows
   } else if (const std::ifstream earlier{path_}) {
-    file << earlier.rdbuf();
+    std::stringstream all;
+    all << earlier.rdbuf();
+    text = all.str();
   }
+  const std::size_t whole = text.rfind('\n') + 1;  // a full disk, or a signal, may have cut off the last line
+  if (whole == 0 && !csv_header().starts_with(text)) refuse(1);
+  read(text.substr(0, whole));
+  if (use == Use::reading) return;
+  std::error_code problem;
+  if (whole < text.size()) std::filesystem::resize_file(path_, whole, problem);
+  if (problem) throw OutputError{"bench", path_, problem.value()};
+  if (whole == 0) write(csv_header());
+}
+
+void Ledger::read(const std::string& text) {
+  std::istringstream file{text};
   std::string line;
-  if (!std::getline(file, line)) {
-    write(csv_header());
-    return;
-  }
-  const auto refuse = [&](int number) {
-    throw Error{
-        ErrorCode::invalid_argument,
-        fmt::format("bench: line {} of {} was not written by this comparison; give --csv another file", number, path_)};
-  };
-  if (line != csv_header()) refuse(1);
+  if (std::getline(file, line) && line != csv_header()) refuse(1);
   for (int number = 2; std::getline(file, line); ++number) {
     const std::size_t place = line.find(is);
     if (line.starts_with(mark) && place != std::string::npos) {
@@ -98,6 +116,12 @@ Ledger::Ledger(std::string path, Use use) : path_(std::move(path)) {
     }
   }
   tell_states(rows_);
+}
+
+void Ledger::refuse(int line) const {
+  throw Error{
+      ErrorCode::invalid_argument,
+      fmt::format("bench: line {} of {} was not written by this comparison; give --csv another file", line, path_)};
 }
 
 void Ledger::add(Row row) {

@@ -59,7 +59,8 @@ class Ledger {
     measuring,  ///< a file that is missing is made
     reading,    ///< one must be there
   };
-  /// Reads the file. Throws Error{invalid_argument} if it has another format, {system}.
+  /// Reads the file, up to a last line that was cut off. Throws Error{invalid_argument} if it has another format,
+  /// {system}.
   explicit Ledger(std::string path, Use use = Use::measuring);
 
   /// Writes the row before it returns.
@@ -73,6 +74,8 @@ class Ledger {
   std::vector<const Row*> of(const Point& point, std::string_view side, std::string_view setting) const;
 
  private:
+  void read(const std::string& text);
+  [[noreturn]] void refuse(int line) const;
   void write(const std::string& line) const;
 
   std::string path_;
