@@ -47,7 +47,13 @@ Collective find_collective(const std::string& name) {
   return algorithms::find_collective(name);
 }
 
+/// A barrier has none: its tokens are empty.
+std::size_t bytes_of(const Options& options, Collective collective) {
+  return collective == Collective::barrier ? 0 : size_of_text(options.bytes);
+}
+
 Choice choose(const Options& options, Collective collective, std::string& why) {
+  const std::size_t bytes = bytes_of(options, collective);
   Choice chosen;
   std::vector<int> domains;
   if (!options.topology.empty()) domains = read_domains(options.topology, options.ranks);
@@ -56,7 +62,7 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   if (options.algorithm.empty())
     chosen = ask_table({.collective = collective,
                         .ranks = options.ranks,
-                        .bytes = size_of_text(options.bytes),
+                        .bytes = bytes,
                         .transport = on_each > 1 ? "hosts" : options.transport,
                         .ranks_on_each_host = on_each,
                         .domains = domains},
@@ -66,7 +72,7 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   const bool radix_given = options.radix != 0 || options.algorithm.find(':') != std::string::npos;
   if (chosen.entry->has_domains && !radix_given && !options.algorithm.empty()) chosen.domains = domains;
   if (options.radix == 0 && options.pipeline == 0) return chosen;
-  if (options.pipeline == 0) chosen = settled(chosen, options.ranks, size_of_text(options.bytes));
+  if (options.pipeline == 0) chosen = settled(chosen, options.ranks, bytes);
   return with_parameters(chosen, options.radix, options.pipeline);
 }
 
@@ -106,7 +112,7 @@ void print_plan(const Options& options, const View& view, const Replays& replays
   if (!why.empty()) print_text(wrapped(fmt::format("Chosen for {}\n", why), 2));
   if (options.explain) {
     if (why.empty()) fmt::print("Chosen by --algo; without it the tuning table is asked.\n");
-    print_text(comparison(view, size_of_text(options.bytes)));
+    print_text(comparison(view, bytes_of(options, view.collective)));
     if (options.check) print_text(verdict(view));
     return;
   }
@@ -145,11 +151,12 @@ View view_of_import(Options& options, interchange::Foreign& foreign) {
   return foreign.view;
 }
 
-View view_of_choice(const Options& options, std::size_t bytes, std::string& why) {
+View view_of_choice(const Options& options, std::string& why) {
   const Collective collective = find_collective(options.collective);
   check_options(options);
   check_root(options);
-  const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
+  const Choice choice =
+      algorithms::settled(choose(options, collective, why), options.ranks, bytes_of(options, collective));
   return make_view(collective, choice,
                    algorithms::shape_of(choice, rank_in_front(options), options.ranks, options.root));
 }
@@ -187,7 +194,7 @@ int show(Options options) {
   std::string why;
   const std::size_t bytes = size_of_text(options.bytes);
   interchange::Foreign foreign;
-  const View view = options.import.empty() ? view_of_choice(options, bytes, why) : view_of_import(options, foreign);
+  const View view = options.import.empty() ? view_of_choice(options, why) : view_of_import(options, foreign);
   if (!view.complete() && (options.check || options.rank == "all" || !options.on.empty()))
     wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
                       options.ranks));

@@ -175,9 +175,9 @@ std::string comparison(const View& view, std::size_t bytes) {
       continue;
     }
     const double part = static_cast<double>(bytes) / (shape.ranks * shape.pipeline);
-    text += fmt::format("  {:26} {:>8} {:>9} {:>22} {:>8}\n", name, other.verdict.rounds, other.verdict.messages,
-                        fmt::format("{} = {}", share(other.verdict.busiest_blocks, shape),
-                                    size_text(part * static_cast<double>(other.verdict.busiest_blocks))),
+    std::string sends = share(other.verdict.busiest_blocks, shape);
+    if (bytes > 0) sends += " = " + size_text(part * static_cast<double>(other.verdict.busiest_blocks));
+    text += fmt::format("  {:26} {:>8} {:>9} {:>22} {:>8}\n", name, other.verdict.rounds, other.verdict.messages, sends,
                         share(other.verdict.scratch_blocks, shape));
   }
   return text;

@@ -127,6 +127,12 @@ std::vector<std::size_t> numbers(const std::string& list, const char* option, st
   return found;
 }
 
+/// Those of --size; a barrier has none.
+std::vector<std::size_t> sizes_of(const Options& options, Collective collective) {
+  const std::vector<std::size_t> sizes = numbers(options.sizes, "--size", 4);
+  return collective == Collective::barrier ? std::vector<std::size_t>{0} : sizes;
+}
+
 std::vector<int> rank_counts(const Options& options) {
   std::vector<int> found;
   for (const std::size_t n : numbers(options.ranks, "-n", 2)) {
@@ -184,7 +190,7 @@ int show_regret(const Options& options, Collective collective) {
   fmt::print("{} on: {}\n\n", name_of(collective), file.name());
   flush_output();
   const auto found = with_progress([&](const simulate::Told& tell) {
-    return simulate::regret(table, collective, rank_counts(options), numbers(options.sizes, "--size", 4), file, tell);
+    return simulate::regret(table, collective, rank_counts(options), sizes_of(options, collective), file, tell);
   });
   print_text(to_text(found));
   return exit_success;
@@ -203,8 +209,7 @@ int show(const Options& options, Collective collective, const interchange::Forei
   const NetworkFile file = NetworkFile::open(options.network);
   if (options.simgrid && file.is_gpu())
     wrong("--simgrid is about networks, and ranks share a GPU in this file; leave it out");
-  auto sizes = numbers(options.sizes, "--size", 4);
-  if (collective == Collective::barrier) sizes = {0};
+  const std::vector<std::size_t> sizes = sizes_of(options, collective);
   std::vector<simulate::Job> jobs;
   for (const int ranks : rank_counts(options))
     for (const std::size_t bytes : sizes) {

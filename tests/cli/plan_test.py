@@ -50,6 +50,15 @@ class Show(Case):
         done = plan("all_reduce", "-n", "8", env={"TUTTI_TUNING_FILE": str(table)})
         self.assertSays(done.out, r"^all_reduce by chain\*3 over 8 ranks")
 
+    def test_a_barrier_has_no_bytes(self):
+        table = self.folder / "table"
+        table.write_text("barrier shm 2-8 0 tree:2\n")
+        done = plan("barrier", "-n", "8", "--transport", "shm", "--explain", env={"TUTTI_TUNING_FILE": str(table)})
+        self.assertSays(done.out, r"Chosen for barrier of 0 bytes over 8 ranks by shm: tree:2, by\s+\S*table:1", r"\* tree:2 .* S ")
+        self.assertNotRegex(done.out, r"S = |KiB")
+        done = tutti("simulate", "barrier", "-n", "8", "--regret", "--net", "100g")
+        self.assertEqual(len(re.findall(r"(?m)^ +8 +0 ", done.out)), 1, done)
+
     def test_the_table_is_asked_for_several_hosts(self):
         done = plan("all_reduce", "-n", "8", "--hosts", "2", "--bytes", "1M", "--explain")
         self.assertSays(done.out, r"Chosen for all_reduce of 1048576 bytes over 8 ranks by hosts: rails:4/256K")
