@@ -87,6 +87,7 @@ const char* name_of(Sync sync) {
 
 Json facts(const Options& options, const Machine& machine) {
   return {{"version", machine.version},
+          {"collective", measure::name_of(options.what)},
           {"transport", machine.transport},
           {"congestion_control", machine.congestion},
           {"kernel", machine.kernel},

@@ -71,6 +71,9 @@ class Costs(Opened):
         times = [(row["size"], row["out_of_place"]["time"]) for row in rows if row["algorithm"] == "ring"]
         self.assertEqual([x for x, _ in heights], sorted(x for x, _ in heights))
         self.assertEqual(sorted(range(len(times)), key=lambda i: times[i][1]), sorted(range(len(times)), key=lambda i: -heights[i][1]))
+        page.evaluate("link => tested.follow(link)", "#collective=reduce&algorithms=tree:2&ranks=2")
+        self.assertSays(page.text_content("#measured"), f"^Measured: 0 of {len(rows)} points; the others are of another collective")
+        page.evaluate("link => tested.follow(link)", "#collective=all_reduce&algorithms=ring&ranks=2")
         self.choose(page, ranks=3)
         self.assertSays(page.text_content("#measured"), "^Measured: 0 of")
 

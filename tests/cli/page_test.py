@@ -133,7 +133,7 @@ class Written(Case):
     def test_names_of_a_measurement_cannot_end_the_data(self):
         points = self.folder / "points.json"
         row = {"algorithm": "</script>ring", "size": 8, "in_place": None, "out_of_place": {"time": 3}}
-        points.write_text(json.dumps({"config": {"devices": [{}, {}]}, "results": [row]}))
+        points.write_text(json.dumps({"config": {"devices": [{}, {}]}, "tutti": {"collective": "all_reduce"}, "results": [row]}))
         text = self.write("all_reduce", "--points", points).read_text()
         self.assertEqual(text.count("</script>"), 2)
 

@@ -249,10 +249,15 @@ class Refuse(Case):
                            ([{"size": 8}], 'row 1 of its "results" has no "algorithm"'), ([7], 'row 1 of its "results" has no "algorithm"'),
                            ([{"size": 8, "algorithm": "ring"}], 'row 1 .* has neither "in_place" nor "out_of_place"'),
                            ([{**row, "in_place": {}}], 'row 1 of its "results" has no "time" in "in_place"')):
-            whole = {"config": {"devices": [0, 1]}, "results": text}
+            whole = {"config": {"devices": [0, 1]}, "tutti": {"collective": "all_reduce"}, "results": text}
             file.write_text(text if isinstance(text, str) else json.dumps(whole))
             self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
                          f"^tutti: plan: {file} was not written by tutti bench -J FILE: .*{says}$")
+        for facts, says in (({}, 'it has no "collective" in "tutti", which tells what was measured'),
+                            ({"tutti": {"collective": 7}}, 'it has no "collective" in "tutti"'),
+                            ({"tutti": {"collective": "sendrecv"}}, 'the "collective" in "tutti" is none that has plans')):
+            file.write_text(json.dumps({"config": {"devices": [0, 1]}, "results": [row], **facts}))
+            self.refused(f"all_reduce --html {self.folder}/page.html --points {file}", says)
         self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot .*: it is a folder")
         self.assertFalse((self.folder / "page.html").exists())
 

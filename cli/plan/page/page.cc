@@ -10,6 +10,7 @@
 
 #include "cli/base/input_file.h"
 #include "cli/base/text.h"
+#include "cli/measure/call.h"
 #include "cli/plan/page/template.h"
 #include "lib/base/collective_traits.h"
 #include "tutti/error.h"
@@ -87,7 +88,8 @@ Json json_of(const PageStart& start) {
 Json json_of(const PageStart& start, Catalogue catalogue) {
   Json points = Json::array();
   for (const MeasuredPoint& point : start.points)
-    points.push_back({{"algorithm", point.algorithm},
+    points.push_back({{"collective", name_of(point.collective)},
+                      {"algorithm", point.algorithm},
                       {"ranks", point.ranks},
                       {"bytes", point.bytes},
                       {"microseconds", point.microseconds}});
@@ -160,10 +162,17 @@ std::vector<MeasuredPoint> read_points(const std::string& path) {
   if (config == json.end() || !config->contains("devices") || !(*config)["devices"].is_array())
     refuse("it has no \"devices\" in \"config\", which tell how many ranks there were");
   const int ranks = static_cast<int>((*config)["devices"].size());
+  const auto facts = json.find("tutti");
+  if (facts == json.end() || !facts->contains("collective") || !(*facts)["collective"].is_string())
+    refuse("it has no \"collective\" in \"tutti\", which tells what was measured");
+  const auto call = measure::find_call((*facts)["collective"].get<std::string>());
+  if (!call || !call->is_collective()) refuse("the \"collective\" in \"tutti\" is none that has plans");
   std::vector<MeasuredPoint> points;
   for (std::size_t i = 0; i < json["results"].size(); ++i) {
     const Row row{json["results"][i], i + 1, path};
-    MeasuredPoint point{.algorithm = row.get<std::string>("algorithm", Json::value_t::string, "name"), .ranks = ranks};
+    MeasuredPoint point{.collective = call->collective,
+                        .algorithm = row.get<std::string>("algorithm", Json::value_t::string, "name"),
+                        .ranks = ranks};
     point.bytes = row.get<std::size_t>("size", Json::value_t::number_unsigned, "number of bytes");
     const std::optional<double> time = row.time();
     if (!time) continue;

@@ -18,6 +18,7 @@ inline constexpr int most_slices_on_page = 32;  ///< of the curves
 
 /// A measured time, to be drawn over the cost curves.
 struct MeasuredPoint {
+  Collective collective{};
   std::string algorithm;
   int ranks = 0;
   std::size_t bytes = 0;

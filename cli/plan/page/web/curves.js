@@ -37,7 +37,7 @@ function crossoversOf(one, two, timeAt) {
 
 // "ring" has its own measurements; those of ring*4 are used only if there are none and ring alone is shown.
 function pointsOf(points, schedule) {
-  const here = points.filter((point) => point.ranks === schedule.ranks);
+  const here = points.filter((point) => point.collective === schedule.collective && point.ranks === schedule.ranks);
   const exact = here.filter((point) => point.algorithm === schedule.name);
   return exact.length > 0 ? exact : here.filter((point) => plainName(point.algorithm) === plainName(schedule.name));
 }

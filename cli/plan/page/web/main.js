@@ -157,7 +157,7 @@ function showCosts() {
   }));
   const shown = curves.measured.reduce((sum, points) => sum + points.length, 0);
   byId("measured").textContent = data.points.length === 0 ? ""
-    : `Measured: ${shown} of ${plural(data.points.length, "point")}; the others are of other algorithms or rank counts.`;
+    : `Measured: ${shown} of ${plural(data.points.length, "point")}; the others are of another collective, other algorithms or rank counts.`;
 }
 
 // Drawing curves runs the plans dozens of times, so it is done once per frame, however often a slider moves.
