@@ -99,9 +99,7 @@ void Session::limit_to_memory() {
                 fmt::format("bench: {} ranks with two buffers each leave room for {} bytes, less than the first size, "
                             "{} (-b); take smaller sizes or fewer ranks",
                             world_.local_size(), options_.max_bytes, options_.min_bytes)};
-  // all_to_all_v sends a little more than the requested size on some ranks.
-  const std::size_t bytes =
-      options_.max_bytes * (options_.what == measure::all_to_all_v ? 2 : 1) + options_.unalign * largest_element;
+  const std::size_t bytes = options_.max_bytes + options_.unalign * largest_element;
   if (options_.allocated) {
     buffers_.emplace(bytes, comm());
   } else {

@@ -150,7 +150,7 @@ TEST_CASE("uneven counts agree between sender and receiver, and every rank moves
     for (int rank = 0; rank < ranks; ++rank) shapes.push_back(shape_of(measure::all_to_all_v, 100000, 4, rank, ranks));
     for (std::size_t from = 0; from < shapes.size(); ++from) {
       CHECK(shapes[from].largest == shapes[0].largest);
-      CHECK(shapes[from].largest <= 2 * 25000);
+      CHECK(shapes[from].largest <= 25000);  // so that the buffers are no larger than those of all_to_all
       for (std::size_t to = 0; to < shapes.size(); ++to)
         CHECK(shapes[from].send_counts[to] == shapes[to].recv_counts[from]);
     }
