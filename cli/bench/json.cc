@@ -1,5 +1,5 @@
 // The JSON file of nccl-tests, format 3: same keys, with the quirks that readers rely on (booleans and root are
-// strings). Additions are under "tutti"; of the environment only names on an allow list are kept.
+// strings). Additions are under "tutti"; of the environment only known variables are kept.
 
 #include <nlohmann/json.hpp>
 

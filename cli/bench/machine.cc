@@ -168,7 +168,12 @@ std::size_t peak_memory() {
 }
 
 std::vector<std::string> recorded_environment(const char* const* environ) {
-  constexpr std::array<std::string_view, 4> families{"TUTTI_", "NCCL_", "GLOO_", "SLURM_"};
+  constexpr std::array<std::string_view, 3> families{"TUTTI_", "NCCL_", "GLOO_"};
+  // Slurm also has tokens and names of users there.
+  constexpr std::array<std::string_view, 15> of_slurm{
+      "SLURM_CLUSTER_NAME",  "SLURM_CPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_CPU_BIND",     "SLURM_DISTRIBUTION",
+      "SLURM_GPUS_PER_TASK", "SLURM_HINT",         "SLURM_JOB_ID",        "SLURM_JOB_NODELIST", "SLURM_JOB_PARTITION",
+      "SLURM_MEM_BIND",      "SLURM_MPI_TYPE",     "SLURM_NNODES",        "SLURM_NTASKS",       "SLURM_TASKS_PER_NODE"};
   constexpr std::array<std::string_view, 4> private_parts{"SECRET", "TOKEN", "PASS", "KEY"};
   std::vector<std::string> kept;
   for (const char* const* entry = environ; *entry != nullptr; ++entry) {
@@ -176,9 +181,9 @@ std::vector<std::string> recorded_environment(const char* const* environ) {
     const std::string_view name = text.substr(0, text.find('='));
     const auto begins = [&](std::string_view family) { return name.starts_with(family); };
     const auto holds = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-    if (std::any_of(families.begin(), families.end(), begins) &&
-        std::none_of(private_parts.begin(), private_parts.end(), holds))
-      kept.emplace_back(text);
+    const bool of_family = std::any_of(families.begin(), families.end(), begins) &&
+                           std::none_of(private_parts.begin(), private_parts.end(), holds);
+    if (of_family || std::find(of_slurm.begin(), of_slurm.end(), name) != of_slurm.end()) kept.emplace_back(text);
   }
   std::sort(kept.begin(), kept.end());
   return kept;

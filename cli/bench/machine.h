@@ -46,7 +46,8 @@ std::size_t room_in_cgroups(const std::string& membership, const std::string& mo
 /// Largest resident memory of this process so far.
 std::size_t peak_memory();
 
-/// The variables to record with a result, as "NAME=value": ours, NCCL's, Gloo's and Slurm's, never a secret.
+/// The variables to record with a result, as "NAME=value": ours, NCCL's and Gloo's, and some of Slurm's, never a
+/// secret.
 std::vector<std::string> recorded_environment(const char* const* environ);
 
 }  // namespace tutti::cli::bench

@@ -124,7 +124,8 @@ TEST_CASE("csv has one line per placement with as many fields as names") {
 
 TEST_CASE("the environment that goes into a file holds no secret and nothing foreign") {
   const char* const environment[] = {"TUTTI_TRANSPORT=tcp", "TUTTI_SECRET=x", "TUTTI_SECRET_FILE=/x", "NCCL_DEBUG=WARN",
-                                     "SLURM_JOB_ID=7",      "HOME=/root",     "MY_TUTTI_X=1",         nullptr};
+                                     "SLURM_JOB_ID=7",      "SLURM_JWT=ey.x", "SLURM_JOB_USER=me",    "HOME=/root",
+                                     "MY_TUTTI_X=1",        nullptr};
   CHECK(recorded_environment(environment) ==
         std::vector<std::string>{"NCCL_DEBUG=WARN", "SLURM_JOB_ID=7", "TUTTI_TRANSPORT=tcp"});
 }
