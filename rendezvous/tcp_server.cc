@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "lib/base/background_thread.h"
+#include "lib/base/fork_mark.h"
 #include "rendezvous/socket_owner.h"
 #include "rendezvous/store_auth.h"
 #include "rendezvous/store_socket.h"
@@ -90,6 +91,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     while (!connections_.empty()) connections_.begin()->second->close();
   }
 
+  bool is_here() const { return mark_.is_here(); }
   const Endpoint& endpoint() const { return endpoint_; }
   bool is_on_loopback() const { return on_loopback_; }
   bool has_secret() const { return !key_.empty(); }
@@ -261,6 +263,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     if (more) watch_deadlines();
   }
 
+  const ForkMark mark_;
   const ServerLimits limits_;
   const Secret key_;
   const std::unique_ptr<SocketOwners> owners_;  // null: every user of the host is served
@@ -291,7 +294,9 @@ TcpStoreServer::TcpStoreServer(const Endpoint& endpoint, const ServerLimits& lim
                                const AccessPolicy& access_policy)
     : impl_(std::make_unique<Impl>(endpoint, limits, deadline, access_policy)) {}
 
-TcpStoreServer::~TcpStoreServer() = default;
+TcpStoreServer::~TcpStoreServer() {
+  if (!impl_->is_here()) keep_for_ever(std::shared_ptr<const void>{std::move(impl_)});
+}
 
 const Endpoint& TcpStoreServer::endpoint() const { return impl_->endpoint(); }
 

@@ -125,6 +125,19 @@ TEST_CASE("a port that another program holds is an error that names it; store://
   CHECK(tcp_store(other.endpoint().host, other.endpoint().port, patience)->get("k") == "v");
 }
 
+TEST_CASE("a child of fork() may drop its copy of a store that its parent serves, and the parent goes on") {
+  const std::uint16_t port = free_port();
+  auto store = open_store(launch_at("tcp://127.0.0.1:" + std::to_string(port), 0, 2), patience);
+  store->set("key", "value");
+  CHECK(store->key_count() == 1);
+  run_processes(1, [&](int) {
+    ::alarm(30);
+    store.reset();
+  });
+  CHECK(tcp_store("127.0.0.1", port, patience)->get("key") == "value");
+  CHECK(store->get("key") == "value");
+}
+
 TEST_CASE("a rank whose server never comes hears of it within the timeout") {
   const std::string place = "127.0.0.1:" + std::to_string(free_port());
   const Error error = error_of([&] { open_store(launch_at("tcp://" + place, 1, 2), 50ms); });
