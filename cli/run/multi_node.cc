@@ -52,6 +52,12 @@ void set_outcome(Store& store, int attempt, const JobOutcome& outcome) {
   if (first.restarts && !outcome.restarts) store.compare_set(outcome_key(attempt + 1), "", encode(outcome));
 }
 
+std::string node_key(int node) { return fmt::format("node/{}", node); }
+
+std::shared_ptr<Store> part_of(const std::string& id, const std::shared_ptr<Store>& store) {
+  return prefix_store("tutti-run/" + id, store);
+}
+
 std::string this_process() { return fmt::format("host {}, pid {}", host_name(), ::getpid()); }
 
 }  // namespace
@@ -81,7 +87,7 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
 std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
   const std::shared_ptr<Store> store = access_.join(limit);
   store->set_timeout(limit);  // for every request; a view's timeout bounds only its waits
-  return prefix_store("tutti-run/" + id_, store);
+  return part_of(id_, store);
 }
 
 Agreement::~Agreement() = default;
@@ -99,12 +105,21 @@ void Agreement::say_hello(const Job& job) {
                 fmt::format("run: {}; give the same --nnodes, -n, --max-lost and --max-restarts everywhere", text));
   }
   const std::string me = this_process();
-  const std::string holder = store_->compare_set(fmt::format("node/{}", node_), "", me);
+  const std::string holder = store_->compare_set(node_key(node_), "", me);
   if (holder != me) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("run: --node-rank {} is taken by another runner ({}); give each node its own, from 0 to {}",
                             node_, holder, nodes_ - 1));
   }
+}
+
+bool Agreement::is_past(const std::shared_ptr<Store>& store, const std::string& id, int node) {
+  const std::shared_ptr<Store> keys = part_of(id, store);
+  const auto has = [&keys](const std::string& key) { return keys->check({&key, 1}); };
+  if (!has(node_key(node))) return false;
+  for (int attempt = 0; has(outcome_key(attempt)); ++attempt)
+    if (!decode(keys->get(outcome_key(attempt))).restarts) return true;
+  return false;
 }
 
 bool Agreement::insist(const std::function<void(Store&)>& tell) {
@@ -198,7 +213,7 @@ void Agreement::leave() {
     if (node_ != 0) return;
     std::vector<std::string> awaited;
     for (int node = 1; node < nodes_; ++node) {
-      const std::string key = fmt::format("node/{}", node);
+      const std::string key = node_key(node);
       if (node != silent_ && store_->check({&key, 1})) awaited.push_back(fmt::format("left/{}", node));
     }
     store_->set_timeout(goodbye_);
@@ -279,7 +294,7 @@ int Agreement::silent_node() {
   if (node_ != 0) return -1;  // one observer is enough; if its node dies, so does the store
   const auto now = std::chrono::steady_clock::now();
   for (int node = 1; node < nodes_; ++node) {
-    const std::string key = fmt::format("node/{}", node);
+    const std::string key = node_key(node);
     Sign& sign = signs_[static_cast<std::size_t>(node)];
     if (!watched_->check({&key, 1})) continue;  // not here yet: its ranks have deadlines of their own
     const std::int64_t beat = watched_->add(fmt::format("beat/{}", node), 0);

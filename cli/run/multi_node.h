@@ -62,6 +62,9 @@ class Agreement {
   void begin_attempt();
   int fd() const { return ready_.get(); }
   std::optional<JobOutcome> outcome();
+  /// True if `store` is that of a job that is over, in which another runner was node `node`: that runner's successor,
+  /// with the next job at the same endpoint, has come before node 0 has gone.
+  static bool is_past(const std::shared_ptr<Store>& store, const std::string& id, int node);
   /// Signs off, within seconds. Node 0 waits (bounded) for all others, because the store ends with it.
   void leave();
 

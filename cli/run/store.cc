@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "cli/base/output.h"
@@ -26,6 +28,9 @@ std::string made_up_id() {
   std::random_device device;
   return fmt::format("{:08x}", device());
 }
+
+/// Nodes that share an endpoint belong to one job unless told otherwise.
+std::string id_of(const Job& job) { return !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id(); }
 
 /// TUTTI_TIMEOUT, as the ranks will read it, or five minutes.
 std::chrono::milliseconds patience() { return environment::seconds("TUTTI_TIMEOUT").value_or(std::chrono::minutes{5}); }
@@ -95,7 +100,19 @@ void JobStore::await(const Job& job) {
   const rendezvous::AccessPolicy access_policy = access_policy_of(job);
   const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
   if (!resolved.addresses.empty()) rendezvous::check_access(resolved.addresses.front(), access_policy);
-  rendezvous::connect_tcp_store(endpoint, patience(), access_policy.secret, access_policy.tls_proxies);
+  const auto deadline = std::chrono::steady_clock::now() + patience();
+  const auto left = [deadline] {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(deadline, now) - now);
+  };
+  for (int failures = 0; failures < 2; std::this_thread::sleep_for(std::chrono::milliseconds{50})) {
+    const auto store = rendezvous::connect_tcp_store(endpoint, left(), access_policy.secret, access_policy.tls_proxies);
+    try {
+      if (left().count() == 0 || !Agreement::is_past(store, id_of(job), job.node)) return;
+    } catch (const Error&) {
+      ++failures;  // that store has gone meanwhile; or it refuses us, and then it will tell the constructor, too
+    }
+  }
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
@@ -105,8 +122,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   parts_->makes_secrets = makes_secrets(job, parts_->access_policy);
   parts_->tls = job.tls;
   parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->access_policy.secret.empty());
-  // Nodes that share an endpoint belong to one job unless told otherwise.
-  const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
+  const std::string id = id_of(job);
   parts_->rdzv.id = id;
   meet_at(endpoint, endpoint);
   if (job.node == 0) serve();

@@ -39,6 +39,17 @@ class SeveralNodes(Case):
         first, second = self.finish(first, second)  # the store would be gone, and that an error, if node 0 left first
         self.assertEqual((first.code, second.code), (0, 0), (first, second))
 
+    def test_the_next_job_at_an_endpoint_waits_until_the_last_has_gone(self):
+        print_much = script("head -c 200000 /dev/zero | tr '\\\\0' x")  # more than the pipe takes that nobody reads yet
+        first, second = self.start_node(0, *print_much, ranks=1), self.start_node(1, "true", ranks=1)
+        second = self.finish(second)[0]
+        successor = self.start_node(1, "true", ranks=1)
+        self.assertTrue(wait_until(lambda: successor.poll() is not None or sockets_of(successor.pid)))
+        first, = self.finish(first)
+        next_first, successor = self.finish(self.start_node(0, "true", ranks=1), successor)
+        self.assertEqual([done.code for done in (first, second, next_first, successor)], [0] * 4,
+                         (first, second, next_first, successor))
+
     def test_a_failure_on_one_node_ends_all_with_its_code(self):
         for culprit in range(3):
             with self.subTest(culprit=culprit):
