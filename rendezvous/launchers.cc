@@ -22,6 +22,8 @@
 namespace tutti::rendezvous {
 namespace {
 
+constexpr const char* slurm_step = "Slurm step";
+
 /// A launcher's variables, before options are applied.
 struct Answer {
   Launch launch;                          // without rendezvous and serve
@@ -144,6 +146,9 @@ std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family)
                                               rank ? family.size[0] : family.rank[0]));
     return std::nullopt;
   }
+  // srun --mpi=pmi2 sets both; Slurm knows the hosts.
+  if (is_slurm_step(env) && env.number("SLURM_PROCID") == rank && env.number("SLURM_STEP_NUM_TASKS") == size)
+    return std::nullopt;
   Answer answer;
   answer.launch = {.rank = *rank, .size = *size, .source = family.source};
   answer.launch.local_rank = first_number(env, family.local_rank).value_or(-1);
@@ -152,9 +157,6 @@ std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family)
   answer.remedy =
       fmt::format("the ranks are on several hosts: name a free port on that of rank 0 with {}", family.pass_on);
   if (question.has_rendezvous_url || *size == 1) return answer;
-  // srun --mpi=pmi2 sets both; Slurm knows the hosts.
-  if (is_slurm_step(env) && env.number("SLURM_PROCID") == rank && env.number("SLURM_STEP_NUM_TASKS") == size)
-    return std::nullopt;
   if (answer.launch.local_size == *size) answer.fallback = private_file(identity_of_job(env, family), env);
   return answer;
 }
@@ -180,7 +182,7 @@ std::optional<Answer> slurm_variables(Question& question) {
     return std::nullopt;
   }
   Answer answer;
-  answer.launch = {.rank = *rank, .size = *size, .source = "Slurm step"};
+  answer.launch = {.rank = *rank, .size = *size, .source = slurm_step};
   answer.launch.local_rank = env.number("SLURM_LOCALID").value_or(-1);
   const auto tasks = env.text("SLURM_STEP_TASKS_PER_NODE");
   if (const auto node = env.number("SLURM_NODEID"); node && tasks)
@@ -280,12 +282,13 @@ void check_places(const Launch& launch, const std::string& names) {
                             launch.local_size));
 }
 
-/// Separates jobs that share a store, and the restarts of one job.
-std::string prefix_of(const Environment& env, const std::string& job) {
+/// Separates jobs that share a store, and the restarts of one job. Slurm's step counts only where it gave the ranks: of
+/// those that mpirun starts on several hosts, some are in a step of its daemons, and some in none.
+std::string prefix_of(const Environment& env, const std::string& job, const Launch& launch) {
   std::string prefix = "tutti";
   if (const auto restart = env.text("TORCHELASTIC_RESTART_COUNT"))
     prefix = fmt::format("/worker/attempt_{}/tutti/{}", *restart, env.text("TORCHELASTIC_RUN_ID").value_or(""));
-  else if (is_slurm_step(env))
+  else if (launch.source == slurm_step)
     prefix += fmt::format("/slurm-{}.{}", env.text("SLURM_JOB_ID").value_or(""), env.text("SLURM_STEP_ID").value());
   const std::string name = job.empty() ? env.text("TUTTI_JOB").value_or("") : job;
   return name.empty() ? prefix : prefix + "/" + name;
@@ -333,7 +336,7 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   Answer answer = find_places(options, env);
   Launch launch = answer.launch;
   check_places(launch, answer.names);
-  launch.prefix = prefix_of(env, options.job);
+  launch.prefix = prefix_of(env, options.job, launch);
   if (launch.size == 1 || options.store) return launch;
 
   const RendezvousUrl rdzv = find_rendezvous_url(options, env, answer);

@@ -275,6 +275,19 @@ TEST_CASE("a Kubernetes indexed job, JobSet and Kubeflow") {
   CHECK(launch_of(by_hand).source == "env://");
 }
 
+TEST_CASE(
+    "the ranks that mpirun starts on the hosts of a Slurm job meet, though only some are in a step of its daemons") {
+  const Variables place{{"TUTTI_RDZV", "tcp://n0:29500"}};
+  const Launch beside_mpirun = launch_of(open_mpi + place);
+  const Launch under_a_daemon = launch_of(
+      open_mpi + place +
+      Variables{{"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}});
+  CHECK(under_a_daemon.source == "Open MPI");
+  CHECK(under_a_daemon.prefix == beside_mpirun.prefix);
+  const Variables both = slurm + place + Variables{{"PMI_RANK", "5"}, {"PMI_SIZE", "7"}};
+  CHECK(launch_of(both).prefix == "tutti/slurm-71.0");  // srun --mpi=pmi2
+}
+
 TEST_CASE("the service links of a Kubernetes service called master are no port, and matter only where one is wanted") {
   const Variables links{{"MASTER_PORT", "tcp://10.0.0.1:23456"}, {"MASTER_SERVICE_HOST", "10.0.0.1"}};
   for (const Variables& job : {by_hand, slurm, kubernetes + Variables{{"MASTER_ADDR", "n0"}}})
@@ -288,7 +301,7 @@ TEST_CASE("the first complete set wins, in the order options, TUTTI_*, torch, Op
   ConnectOptions options;
   options.rank = 8;
   options.size = 9;
-  CHECK(summary(launch_of(all, options)) == "8/9 local -1/-1 tcp://n0:29500 tutti/slurm-71.0/j (options)");
+  CHECK(summary(launch_of(all, options)) == "8/9 local -1/-1 tcp://n0:29500 tutti/j (options)");
   const auto drop = [&](const std::vector<const char*>& names) {
     for (const char* name : names) all.erase(name);
     return launch_of(all).source;
