@@ -11,6 +11,7 @@
 
 #include "lib/base/background_thread.h"
 #include "lib/base/service_links.h"
+#include "lib/base/wait_hook.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -123,8 +124,12 @@ Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
   start_thread_without_signals([endpoint, promise = std::move(promise)]() mutable {
     promise.set_value(look_up_name(endpoint));
   }).detach();
-  if (answer.wait_until(deadline) == std::future_status::ready) return answer.get();
-  return {{}, fmt::format("the name server did not answer for {}", endpoint.host)};
+  while (answer.wait_until(next_question(deadline)) != std::future_status::ready) {
+    if (std::chrono::steady_clock::now() >= deadline)
+      return {{}, fmt::format("the name server did not answer for {}", endpoint.host)};
+    end_if_program_interrupts();
+  }
+  return answer.get();
 }
 
 bool is_written_loopback(const std::string& host) {

@@ -35,7 +35,8 @@ struct Resolved {
 };
 
 /// Looks up the host's addresses, without duplicates. Returns by the deadline even if the resolver does not answer.
-/// "localhost" is loopback of both families, whatever the resolver says.
+/// "localhost" is loopback of both families, whatever the resolver says. Throws Error{aborted} where the program
+/// interrupts it.
 Resolved resolve(const Endpoint& endpoint, Deadline deadline);
 
 /// True for 127.x.x.x, ::1 and "localhost": these mean loopback on every host.

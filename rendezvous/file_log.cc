@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/hash.h"
+#include "lib/base/wait_hook.h"
 #include "rendezvous/process.h"
 #include "tutti/error.h"
 
@@ -100,13 +101,19 @@ void FileLog::require_private() const {
 
 FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline) : log_(log) {
   const int how = kind == Kind::shared ? LOCK_SH : LOCK_EX;
+  auto question = next_question(deadline);
   for (auto pause = std::chrono::microseconds{50};; pause = std::min(pause * 2, std::chrono::microseconds{5000})) {
     if (::flock(log_.descriptor_, how | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK && errno != EINTR) log_.fail("cannot lock it");
-    if (std::chrono::steady_clock::now() >= deadline)
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline)
       throw Error{
           ErrorCode::rendezvous,
           fmt::format("rendezvous file {}: another process keeps it locked; is one of the ranks stopped?", log_.path_)};
+    if (now >= question) {
+      end_if_program_interrupts();
+      question = next_question(deadline);
+    }
     std::this_thread::sleep_for(pause);
   }
 }

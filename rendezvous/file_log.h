@@ -39,7 +39,7 @@ class FileLog {
   class Lock {
    public:
     enum class Kind : std::uint8_t { shared, exclusive };
-    /// Throws at the deadline, since the holder may be stopped.
+    /// Throws at the deadline, since the holder may be stopped, and where the program interrupts it.
     Lock(FileLog& log, Kind kind, Deadline deadline);
     ~Lock();
     Lock(const Lock&) = delete;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "lib/base/clocks.h"
+#include "lib/base/wait_hook.h"
 #include "rendezvous/kv_table.h"
 #include "rendezvous/store_errors.h"
 #include "tutti/store.h"
@@ -132,8 +133,12 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Milliseconds timeout,
                    Are are_there) {
     const auto deadline = deadline_after(timeout);
-    if (!changed_.wait_until(lock, deadline, [&] { return (table_.*are_there)(keys); }))
-      throw rendezvous::waited_in_vain("memory store", keys, timeout);
+    while (!changed_.wait_until(lock, next_question(deadline), [&] { return (table_.*are_there)(keys); })) {
+      if (std::chrono::steady_clock::now() >= deadline) throw rendezvous::waited_in_vain("memory store", keys, timeout);
+      lock.unlock();  // the program may use the store in its answer
+      end_if_program_interrupts();
+      lock.lock();
+    }
   }
 
   const ForkMark mark_;

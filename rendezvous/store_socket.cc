@@ -36,7 +36,7 @@ net::Socket try_connect(const net::Address& address, Deadline deadline) {
   net::Socket socket{::socket(address.family(), net::stream, 0)};
   if (!socket) return {};
   int error = net::begin_connect(socket, address);
-  if (error == EINPROGRESS && !net::wait_until_ready(socket, POLLOUT, deadline)) error = ETIMEDOUT;
+  if (error == EINPROGRESS && !wait_until_ready(socket, POLLOUT, deadline)) error = ETIMEDOUT;
   if (error == 0 || error == EINPROGRESS) error = net::connected(socket);
   if (error != 0) {
     errno = error;
@@ -177,6 +177,7 @@ std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline) 
   // The name of a pod may become known only some time after the pod has started.
   while (resolved.addresses.empty() && steady_clock::now() + milliseconds{200} < deadline) {
     std::this_thread::sleep_for(milliseconds{200});
+    end_if_program_interrupts();
     resolved = resolve(endpoint, deadline);
   }
   std::string problem = resolved.problem;

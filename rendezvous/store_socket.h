@@ -22,7 +22,8 @@ net::Socket connect_to(const Endpoint& endpoint, Deadline deadline);
 bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
 /// Non-blocking listening sockets on exactly that address, or on each address of a name that this host has, all with
-/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen.
+/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen,
+/// and Error{aborted} where the program interrupts it.
 std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline);
 
 /// A connection to a store is idle while a job runs. After this time without a packet the kernel probes the other end;
