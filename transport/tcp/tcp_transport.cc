@@ -29,6 +29,8 @@ constexpr std::chrono::milliseconds shortest_check = 200ms;
 constexpr std::chrono::milliseconds longest_check = 1s;
 /// How long an abort may take to reach a peer, and how long the connection that it ends stays open.
 constexpr auto courier_time = 1s;
+/// All aborts of one courier_time together wait that long for their couriers. A rank may end hundreds of channels at
+/// once, and a peer that is lost answers no courier.
 constexpr auto first_flush = 10ms;
 constexpr auto flush_turn = 2ms;
 
@@ -93,9 +95,11 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
 }
 
 TcpTransport::~TcpTransport() {
-  const auto deadline = Clock::now() + courier_time;
-  for (Courier& courier : couriers_)
-    if (courier.link) courier.link->flush(deadline);
+  serve_couriers();
+  std::vector<tcp::OutLink*> links;
+  for (const Courier& courier : couriers_)
+    if (courier.link) links.push_back(courier.link.get());
+  if (!links.empty()) flush(links, couriers_.back().until);
   acceptor_->dismiss(Purpose::link);
 }
 
@@ -150,18 +154,27 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
   let_in();  // connections that came before
   dismiss_senders(channel, closing_message);
   const auto begin = out_links_.lower_bound({channel, -1, false});
-  auto end = begin;
-  for (; end != out_links_.end() && end->first.channel == channel; ++end) end->second->say_bye();
-  for (bool waiting = begin != end; waiting && Clock::now() < deadline;) {
-    waiting = false;
-    for (auto link = begin; link != end; ++link)
-      if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
-    context_->reactor.poll();
+  std::vector<tcp::OutLink*> links;
+  for (auto entry = begin; entry != out_links_.end() && entry->first.channel == channel; ++entry) {
+    entry->second->say_bye();
+    links.push_back(entry->second.get());
   }
+  flush(links, deadline);
   // To close a connection with unread data resets it, and discards what has not left this host.
   for (const auto& link : context_->in_links)
     if (link->channel() == channel) link->drain();
   forget(channel);
+}
+
+/// Gives the links turns until all that they have queued has gone, or until `deadline`. So a peer that does not answer
+/// does not hold up the others.
+void TcpTransport::flush(std::span<tcp::OutLink* const> links, Clock::time_point deadline) noexcept {
+  for (bool waiting = !links.empty(); waiting && Clock::now() < deadline;) {
+    waiting = false;
+    for (tcp::OutLink* const link : links)
+      if (!link->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
+    context_->reactor.poll();
+  }
 }
 
 void TcpTransport::forget(Channel channel) noexcept {
@@ -175,24 +188,28 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
   let_in();  // connections that came before
   dismiss_senders(channel, closing_message);
 
-  const auto until = Clock::now() + courier_time;
+  const auto now = Clock::now();
+  const auto until = now + courier_time;
+  std::vector<tcp::OutLink*> links;
   const auto begin = out_links_.lower_bound({channel, -1, false});
-  auto end = begin;
-  for (; end != out_links_.end() && end->first.channel == channel; ++end) {
-    if (end->second->ended()) continue;
-    Courier courier{{closing_message.begin(), closing_message.end()}, {}, end->second->release(), until};
-    if (!end->first.aside) {
-      courier.link = std::make_unique<tcp::OutLink>(*context_, end->first.peer, channel, tcp::OutLink::Manner::quiet);
+  for (auto entry = begin; entry != out_links_.end() && entry->first.channel == channel; ++entry) {
+    const auto& [name, link] = *entry;
+    if (link->ended()) continue;
+    Courier courier{{closing_message.begin(), closing_message.end()}, {}, link->release(), until};
+    if (!name.aside) {
+      courier.link = std::make_unique<tcp::OutLink>(*context_, name.peer, channel, tcp::OutLink::Manner::quiet);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
+      courier.link->progress();
+      links.push_back(courier.link.get());
     }
     couriers_.push_back(std::move(courier));
   }
   forget(channel);
 
   // A program that ends because of the failure may not come back here.
-  const auto deadline = Clock::now() + first_flush;
-  for (Courier& courier : couriers_)
-    if (courier.link) courier.link->flush(deadline);
+  if (now - flushing_since_ >= courier_time) flushing_since_ = now, flushed_ = {};
+  flush(links, now + first_flush - flushed_);
+  flushed_ += Clock::now() - now;
 }
 
 void TcpTransport::cut() noexcept {

@@ -116,6 +116,7 @@ class TcpTransport final : public Transport {
   void ask_for_look() noexcept;
   template <class Due>
   bool report_losses_if(Due due) noexcept;
+  void flush(std::span<tcp::OutLink* const> links, Clock::time_point deadline) noexcept;
   void forget(Channel channel) noexcept;
   void end_others_like(const Link& failed, const Error& reason) noexcept;
   void dismiss_senders(Channel channel, std::span<const std::byte> closing_message) noexcept;
@@ -126,6 +127,8 @@ class TcpTransport final : public Transport {
   std::shared_ptr<Acceptor> acceptor_;  ///< its thread uses the members above
   OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on their links
+  Clock::time_point flushing_since_{};
+  Clock::duration flushed_{};  ///< how long aborts have waited for couriers since then
   unsigned passes_ = 0;
   std::uint64_t looks_ = 0;         ///< number of the last look that was asked for
   Clock::time_point next_check_{};  ///< when to check for missing acknowledgements
