@@ -61,8 +61,9 @@ void print_help(std::FILE* to) {
       "  tutti plan all_reduce --algorithm ring    see what each rank does\n"
       "  tutti learn                               what the algorithms are, and why\n"
       "  tutti doctor                              when something does not work\n"
-      "\nExit codes of all subcommands, except those that `run` passes on from ranks: 0 good, 1 internal, 3 library,\n"
-      "4 timeout, 5 not supported, 6 wrong usage, 7 wrong data, 74 something could not be written.\n");
+      "\nExit codes of all subcommands, except those that `run` passes on from ranks: 0 good, 1 the system or tutti\n"
+      "itself, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data, 74 something could not be "
+      "written.\n");
 }
 
 /// all_reduce_perf, alltoall_perf_mpi ...: `tutti bench` under the names that nccl-tests gives its programs.

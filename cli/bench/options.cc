@@ -325,8 +325,9 @@ std::string help_text() {
          "  tutti bench --grid -g 2 --transport shm --against impi,openmpi5,mpich5 --csv rows.csv\n"
          "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n"
          "  tutti bench kernels --help                 the kernels of reductions, on one core\n\n"
-         "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"
-         "average bus bandwidth below 0.9 times TUTTI_TESTS_MIN_BW, 74 something could not be written.\n";
+         "Exit codes: 0 good, 1 the system or tutti itself, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 "
+         "wrong\n"
+         "data or an average bus bandwidth below 0.9 times TUTTI_TESTS_MIN_BW, 74 something could not be written.\n";
 }
 
 Options parse_options(int argc, const char* const* argv) {

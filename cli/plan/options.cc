@@ -61,7 +61,8 @@ void declare(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--topology", options.topology,
                  "Where the ranks are, in a file as for TUTTI_TOPOLOGY: for the tuning table, and for hierarchical");
-  app.add_flag("--check", options.check, "Prove the plans of all ranks; exit code 1 if they are wrong");
+  app.add_flag("--check", options.check,
+               "Prove the plans of all ranks; exit code 1 if they are wrong, 6 if those of --import are");
   app.add_flag("--explain", options.explain, "Explain the choice of the algorithm, with the costs of the others");
   app.add_flag("--list", options.list, "List all algorithms, or those of COLLECTIVE");
   app.add_option("--svg", options.svg,

@@ -39,8 +39,6 @@ constexpr const char* examples =
     "  tutti store set colour green             set a value that other ranks or PyTorch's TCPStore see\n"
     "  tutti store wait ready --timeout 60      until another client sets the key\n";
 
-constexpr int exit_failed = 1;
-
 struct Words {
   std::string host = "127.0.0.1";
   std::string port = "29500";
@@ -111,6 +109,20 @@ std::shared_ptr<Store> connect(const Words& words) {
                                        job_tls_proxies(secret, words.tls));
 }
 
+/// `call` on the store. A store gives the same error for keys that do not come in time and for a server that is lost.
+template <class Call>
+auto wait_in(Words& words, Call call) {
+  const auto store = connect(words);
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    return call(*store);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::rendezvous && std::chrono::steady_clock::now() - begin >= store->timeout())
+      throw Error{ErrorCode::timeout, error.what()};
+    throw;
+  }
+}
+
 void add_secret(CLI::App& command, Words& words) {
   command.add_option("--secret-file", words.secret_file,
                      "File with the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE");
@@ -140,7 +152,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   CLI::App* get = client_command(app, words, "get", "Wait for a key and print its value");
   get->add_option("KEY", words.key)->required();
   on(get, [&] {
-    fmt::print("{}\n", connect(words)->get(words.key));
+    fmt::print("{}\n", wait_in(words, [&](Store& store) { return store.get(words.key); }));
     return exit_success;
   });
   CLI::App* set = client_command(app, words, "set", "Set a key");
@@ -162,7 +174,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   CLI::App* wait = client_command(app, words, "wait", "Wait until all keys exist");
   wait->add_option("KEY", words.keys)->required();
   on(wait, [&] {
-    connect(words)->wait(words.keys);
+    wait_in(words, [&](Store& store) { store.wait(words.keys); });
     return exit_success;
   });
   on(client_command(app, words, "keys", "Print the number of keys"), [&] {
@@ -174,7 +186,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   on(erase, [&] {
     if (connect(words)->erase(words.key)) return exit_success;
     say_error(fmt::format("tutti store: there is no key \"{}\"\n", words.key));
-    return exit_failed;
+    return exit_library;
   });
 }
 
@@ -195,7 +207,7 @@ int store_main(int argc, char** argv) {
     throw;
   } catch (const Error& error) {
     say_error(fmt::format("tutti store: {}\n", error.what()));
-    return error.code() == ErrorCode::invalid_argument ? exit_usage : exit_failed;
+    return exit_code_of(error.code());
   }
 }
 

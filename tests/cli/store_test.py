@@ -16,7 +16,7 @@ import unittest
 from harness import sockets_of, stop_process, wait_until
 
 TUTTI = ""
-GOOD, FAILED, USAGE = 0, 1, 6
+GOOD, FAILED, TIMEOUT, USAGE = 0, 3, 4, 6  # those of `tutti --help`
 
 
 def store(*words):
@@ -94,8 +94,8 @@ class Store(unittest.TestCase):
             self.assertFails(done, USAGE, f"{place} is not a TCP store")
 
     def test_what_never_comes_and_who_is_not_there_are_failures_in_time(self):
-        self.assertFails(self.say("wait", "never", "--timeout", "0.1"), FAILED, '"never"', "0.1 s")
-        self.assertFails(self.say("get", "never", "--timeout", "0.1"), FAILED, '"never"')
+        self.assertFails(self.say("wait", "never", "--timeout", "0.1"), TIMEOUT, '"never"', "0.1 s")
+        self.assertFails(self.say("get", "never", "--timeout", "0.1"), TIMEOUT, '"never"')
         self.server.kill()
         self.server.wait(timeout=60)
         self.assertFails(self.say("get", "x", "--timeout", "1"), FAILED, self.place, "refused")

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Stores of keys and values for C11. All ranks see the same, before there is a communicator and beside one. Errors,
-/// ownership and structs are as in <tutti/c.h>.
+/// Stores of keys and values for C11. All ranks see the same, before there is a communicator and beside one. A key has
+/// at most 8 KiB, a value 8 MiB. Errors, ownership and structs are as in <tutti/c.h>.
 
 #include <stdint.h>
 

@@ -18,6 +18,7 @@ inline namespace TUTTI_ABI {
 /// A small key-value store through which ranks find each other. Implement it to bring your own.
 ///
 /// Values are byte strings. A blocking call throws Error{rendezvous} with the missing keys if `timeout()` passes first.
+/// Limits:    at a server and in a file a key has at most 8 KiB, and a value 8 MiB.
 /// Threading: an object is used by one thread at a time; different objects on one store are independent. In a child of
 /// fork() calls of the library's own stores are Error{invalid_argument}: open another one there.
 class TUTTI_API Store {
