@@ -19,6 +19,7 @@
 #include "lib/base/environment.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
+#include "rendezvous/rendezvous_url.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -37,10 +38,23 @@ Finding interfaces() {
           .remedy = "ip link set lo up"};
 }
 
+/// TUTTI_RDZV, checked; empty: it is not set.
+std::string rendezvous_url() {
+  const std::string url = variable("TUTTI_RDZV").value_or("");
+  const rendezvous::Lookup lookup{variable};
+  if (!url.empty()) rendezvous::parse_rendezvous_url(url, "TUTTI_RDZV", rendezvous::Environment{lookup});
+  return url;
+}
+
 Finding chosen_interface() {
   Finding finding{.what = "address for peers", .found = {}, .remedy = {}};
+  std::string url;
   try {
-    const std::string url = variable("TUTTI_RDZV").value_or("");
+    url = rendezvous_url();
+  } catch (const Error&) {
+    // The finding about TUTTI_ variables says so.
+  }
+  try {
     const rendezvous::Interface chosen = rendezvous::choose_interface(url, {variable}).interface;
     finding.found = fmt::format("{} on {}{}", chosen.address, chosen.name,
                                 url.empty() ? "" : fmt::format(" (the route to {})", url));
@@ -62,7 +76,7 @@ Finding launcher() {
   } catch (const Error& error) {
     finding.level = Level::fail;
     finding.found = error.what();
-    finding.remedy = "set all of these variables, or unset them";
+    finding.remedy = "set the variables as this says, or unset those of a launcher that is not in use";
   }
   return finding;
 }
@@ -72,6 +86,7 @@ Finding variables_set() {
   try {
     check_environment(::environ);
     settings::check_variables();
+    rendezvous_url();
     std::vector<std::string_view> set;
     for (const Variable& one : variables()) {
       if (variable(one.name)) set.push_back(one.name);

@@ -207,7 +207,7 @@ void choose_transports(Context& context, const Introduced& job, ShmTransport* sh
       throw Error{
           ErrorCode::rendezvous,
           fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}. Allow tcp in "
-                      "TUTTI_TRANSPORT",
+                      "the option `transport`, or in TUTTI_TRANSPORT",
                       rank, peer.host, context.rank, job.rank_infos[static_cast<std::size_t>(context.rank)].host,
                       !peer.same_host              ? "it is on another host"
                       : access.shm_trouble.empty() ? "one of them has no shared memory"

@@ -88,6 +88,8 @@ class Report(Case):
                 ({"TUTTI_DEBUG_FILE": "/tmp/%x"}, "TUTTI_ variables", "not a path with another letter after %"),
                 ({"TUTTI_TUNING_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_TUNING_FILE is "/no/such": no such'),
                 ({"TUTTI_PLAN_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_PLAN_FILE is "/no/such": no such file'),
+                ({"TUTTI_RDZV": "tcpx://a:1"}, "TUTTI_ variables", 'TUTTI_RDZV is "tcpx://a:1"; expected tcp://'),
+                ({"TUTTI_RDZV": "tcp://a"}, "TUTTI_ variables", "TUTTI_RDZV"),
                 ({"TUTTI_SECRET": "short"}, "TUTTI_ variables", "TUTTI_SECRET"),
                 ({"TUTTI_TOPOLOGY": "/no/such"}, "caches and NUMA", 'TUTTI_TOPOLOGY is "/no/such": no such file'),
                 ({"TUTTI_SOCKET_IFNAME": "=nosuch0"}, "address for peers", "no network interface matches"),
@@ -97,6 +99,16 @@ class Report(Case):
                 self.assertEqual(done.code, 1, done)
                 self.assertEqual(self.checks(done)[what]["level"], "FAIL", done)
                 self.assertSays(self.checks(done)[what]["found"], message)
+
+    def test_a_wrong_rendezvous_has_no_remedy_about_interfaces(self):
+        checks = self.checks(tutti("doctor", "--json", env={"TUTTI_RDZV": "tcp://a"}))
+        self.assertEqual(checks["address for peers"]["level"], "ok", checks)
+
+    def test_what_a_launcher_lacks_is_not_contradicted_by_the_remedy(self):
+        done = tutti("doctor", "--json", env={"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"})
+        launcher = self.checks(done)["launcher"]
+        self.assertSays(launcher["found"], "mpirun -x TUTTI_RDZV=tcp://host:port")
+        self.assertSays(launcher["remedy"], "set the variables as this says")
 
     def test_an_empty_variable_counts_as_not_set(self):
         done = tutti("doctor", "--json", env={"RANK": "", "TUTTI_SOCKET_IFNAME": ""})

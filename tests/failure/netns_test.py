@@ -147,7 +147,7 @@ class TwoHosts(Case):
         done = self.finish([self.start_node(n, TUTTI_TRANSPORT="shm", TUTTI_TIMEOUT="5") for n in range(2)])
         for one in done:
             self.assertEqual(one.code, 1, done)
-        self.assertSays(done[0].err + done[1].err, "Allow tcp in TUTTI_TRANSPORT")
+        self.assertSays(done[0].err + done[1].err, "Allow tcp in the option `transport`, or in TUTTI_TRANSPORT")
 
     def test_without_a_secret_nothing_starts_unless_that_is_wanted(self):
         for one in self.finish([self.start_node(n, TUTTI_SECRET=None) for n in range(2)]):

@@ -67,7 +67,8 @@ class Resources(harness.Case):
     def test_where_only_shared_memory_may_be_used_its_refusal_is_the_end(self):
         done = job("--inject", "refuse:rank=1,call=memfd,errno=EPERM", transport="shm")
         self.assertNotEqual(done.code, 0, done)
-        self.assertSays(done.err, rf"cannot be reached .*{REMEDY['EPERM']}", r"Allow tcp in TUTTI_TRANSPORT")
+        self.assertSays(done.err, rf"cannot be reached .*{REMEDY['EPERM']}",
+                        "Allow tcp in the option `transport`, or in TUTTI_TRANSPORT")
 
     def test_without_any_socket_the_rank_says_so_at_once(self):
         done = job("--inject", "refuse:rank=1,call=socket,errno=EMFILE")
