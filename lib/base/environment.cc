@@ -103,7 +103,10 @@ constexpr std::array table{
     Variable{.name = "TUTTI_ALGO",
              .values = "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
              .fallback = "the tuning table's choice",
-             .meaning = "Algorithm of every call that names none itself."},
+             .meaning =
+                 "Algorithm of calls that name none themselves. A name for one collective must suit all its calls. A "
+                 "name for all leaves to the tuning table the collectives and calls that it does not suit, such "
+                 "as _v calls, or reductions with TUTTI_DETERMINISTIC."},
     Variable{.name = "TUTTI_TUNING_FILE",
              .values = "path of a tuning table",
              .fallback = "the built-in table",
@@ -144,7 +147,7 @@ constexpr std::array table{
             "messages: there are no boards, allocate() shares nothing, and the engine does all sends and receives."},
     Variable{.name = "TUTTI_CONGESTION",
              .values = "a name from /proc/sys/net/ipv4/tcp_allowed_congestion_control",
-             .fallback = "the system's",
+             .fallback = "the system's; within a machine cubic or reno",
              .meaning = "TCP congestion control of connections between ranks."},
     Variable{.name = "TUTTI_TCP_CONNECTIONS",
              .kind = Kind::number,
@@ -163,7 +166,9 @@ constexpr std::array table{
              .kind = Kind::number,
              .values = "tries",
              .fallback = "auto",
-             .meaning = "How often a waiting rank polls before it yields the core.",
+             .meaning =
+                 "How often a waiting rank polls before it yields the core; auto: 200 times, and not at all where "
+                 "ranks outnumber cores.",
              .words = or_auto,
              .most = most_int},
     Variable{.name = "TUTTI_BOARD_BYTES",
@@ -253,8 +258,8 @@ constexpr std::array table{
              .meaning = "File of the log."},
     Variable{.name = "TUTTI_TESTS_MIN_BW",
              .values = "GB/s",
-             .fallback = "none",
-             .meaning = "`tutti bench` fails if the average bus bandwidth is lower."},
+             .fallback = "NCCL_TESTS_MIN_BW, or none",
+             .meaning = "`tutti bench` fails if the average bus bandwidth is lower than 0.9 times this."},
 };
 
 const Variable& row_of(std::string_view name) {
