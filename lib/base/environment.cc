@@ -103,10 +103,7 @@ constexpr std::array table{
     Variable{.name = "TUTTI_ALGO",
              .values = "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
              .fallback = "the tuning table's choice",
-             .meaning =
-                 "Algorithm of calls that name none themselves. A name for one collective must suit all its calls. A "
-                 "name for all leaves to the tuning table the collectives and calls that it does not suit, such "
-                 "as _v calls, or reductions with TUTTI_DETERMINISTIC."},
+             .meaning = "Algorithm of calls that name none; one for all collectives only where it suits a call."},
     Variable{.name = "TUTTI_TUNING_FILE",
              .values = "path of a tuning table",
              .fallback = "the built-in table",
@@ -166,9 +163,7 @@ constexpr std::array table{
              .kind = Kind::number,
              .values = "tries",
              .fallback = "auto",
-             .meaning =
-                 "How often a waiting rank polls before it yields the core; auto: 200 times, and not at all where "
-                 "ranks outnumber cores.",
+             .meaning = "Polls before a waiting rank yields the core; auto: 200, or 0 if ranks outnumber cores.",
              .words = or_auto,
              .most = most_int},
     Variable{.name = "TUTTI_BOARD_BYTES",
