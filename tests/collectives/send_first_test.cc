@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <latch>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -69,6 +71,26 @@ TEST_CASE("a send does not wait for credit that its receiver has not returned ye
       comm.recv(token, 0, {.tag = 5});  // behind which all others have come
       CHECK(comm.probe(0, {.tag = any_tag}).tag == 2 + first % 2);
       for (int i = first; i < first + allowed; ++i) receive(i, any_tag);
+    });
+  }
+}
+
+TEST_CASE("there is room for the messages that the headers promise although the receiver makes no call") {
+  constexpr std::size_t small = 16 * 1024;
+  for (const Kind kind : {Kind::inproc, Kind::shm, Kind::tcp}) {
+    CAPTURE(std::string{name_of(kind)});
+    const std::size_t room = kind == Kind::tcp ? 1024 * 1024 / (small + 256) : 8;
+    std::latch sent{1};
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [&](Communicator& comm) {
+      std::vector<std::byte> data(small);
+      comm.barrier();
+      if (comm.rank() == 0) {
+        const std::shared_ptr<void> wake{nullptr, [&](void*) { sent.count_down(); }};  // also if a send fails
+        for (std::size_t i = 0; i < room; ++i) comm.send(data, 1);
+      } else {
+        sent.wait();
+        for (std::size_t i = 0; i < room; ++i) comm.recv(data, 0);
+      }
     });
   }
 }

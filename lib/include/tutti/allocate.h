@@ -79,7 +79,8 @@ class [[nodiscard]] SharedArray {
 /// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. It is
 ///            ordinary memory if the ranks share no memory, if there are more than 128 of them, if boards are off
 ///            (TUTTI_BOARD_BYTES=0), or if the system refuses it (with a warning).
-/// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
+/// Failure:   after a mismatch of the counts nothing has changed, and the ranks may go on. Otherwise as any collective.
+///            After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 SharedArray<T> allocate(Communicator& comm, std::size_t count) {
   return {detail::Allocator::allocate(comm, count, sizeof(T)), count};

@@ -11,13 +11,14 @@
 /// Errors:    every function that can fail returns 0, or a tutti_result with the words in tutti_last_error(). Wrong
 ///            arguments, NULL among them, are TUTTI_INVALID_ARGUMENT: nothing was sent, and the communicator is as
 ///            before. After the other errors, except TUTTI_UNSUPPORTED and TUTTI_TRUNCATED, it is unusable.
+///            Exceptions are the timeout of a probe, and functions that share memory of GPUs (<tutti/c_gpu.h>).
 /// Ownership: what a function returns through a `**` is the caller's, who frees it with the function of its name; NULL
 ///            may be freed. It is set to NULL if the function fails. Texts and options are copied. Buffers stay yours.
 /// Agreement: all ranks make the same collective calls on a communicator, in the same order, with the same count, type,
 ///            op and root; else TUTTI_MISMATCH.
 /// Threads:   any thread may call, several at once, also on one communicator and on one tutti_work. One handle of
 ///            tutti_persistent is used by one thread at a time. Nobody may use what another thread frees.
-/// Fork:      a child may free what it inherited. Everything else in it is TUTTI_INVALID_ARGUMENT.
+/// Fork:      a child may free what it inherited; any other use of that is TUTTI_INVALID_ARGUMENT. It may connect anew.
 /// Structs:   set `size` to sizeof of the struct, and members that you do not need to 0, which means the default. New
 ///            versions add members at the end only, so that a program need not be compiled again.
 
@@ -53,7 +54,8 @@ enum {
   TUTTI_INTERNAL = 127         ///< a fault of tutti's own
 };
 
-/// Type of an element. Reductions take all of them, the other calls only look at the size. Send structs as TUTTI_U8.
+/// Type of an element. Calls that only move data look at its size; send structs as TUTTI_U8. tutti_op_kind says which
+/// types a reduction takes.
 typedef int32_t tutti_type;
 enum {
   TUTTI_I8 = 0,
@@ -77,15 +79,15 @@ enum {
 /// elements makes the result NaN, also in TUTTI_MIN and TUTTI_MAX.
 typedef int32_t tutti_op_kind;
 enum {
-  TUTTI_SUM = 0,
-  TUTTI_PRODUCT = 1,
-  TUTTI_MIN = 2,
+  TUTTI_SUM = 0,      ///< of all types; of TUTTI_BOOL their or
+  TUTTI_PRODUCT = 1,  ///< of all types; of TUTTI_BOOL their and
+  TUTTI_MIN = 2,      ///< of all types but complex, as TUTTI_MAX
   TUTTI_MAX = 3,
-  TUTTI_BAND = 4,
+  TUTTI_BAND = 4,  ///< of integers and TUTTI_BOOL, as TUTTI_BOR and TUTTI_BXOR
   TUTTI_BOR = 5,
   TUTTI_BXOR = 6,
-  TUTTI_AVG = 7,         ///< the sum divided by the number of ranks; not for scans
-  TUTTI_PREMUL_SUM = 8,  ///< the sum of factor * x: needs tutti_call_options.op
+  TUTTI_AVG = 7,         ///< the sum divided by the number of ranks; of all types but TUTTI_BOOL; not for scans
+  TUTTI_PREMUL_SUM = 8,  ///< the sum of factor * x, of floating and complex types: needs tutti_call_options.op
   TUTTI_USER = 9         ///< a function of your own: needs tutti_call_options.op
 };
 

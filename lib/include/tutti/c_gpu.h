@@ -13,7 +13,8 @@
 /// Agreement: allocate, register and deregister are collectives. All ranks call them, in the same order as their other
 ///            ones, with the same number of bytes, else TUTTI_MISMATCH. What only one rank has got wrong, such as
 ///            memory of the host, is TUTTI_INVALID_ARGUMENT there and TUTTI_MISMATCH on all others. Nothing has changed
-///            then, and the ranks may go on. NULL is refused before anything is sent, so that other ranks wait.
+///            then, and the ranks may go on. A handle or a place for a result that is NULL is refused before anything
+///            is sent, so that other ranks wait.
 /// Calls:     a buffer is part of the same allocation or registration on all ranks, at the same offset, or of none on
 ///            all ranks; else TUTTI_MISMATCH.
 /// Graphs:    each rank destroys its graphs that have calls with shared memory, after the last launch, before any rank

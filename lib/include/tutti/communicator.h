@@ -48,12 +48,14 @@ class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
 /// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
 ///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator
 ///            synchronise among themselves, or use a sub-group each. Messages have no such order.
-/// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
-///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
-///            parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares the connections.
+/// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits by what it inherited,
+///            which it may destroy. It may connect() anew, and the parent goes on undisturbed. While the child lives
+///            and has not called exec, the parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares
+///            the connections.
 /// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. An empty object
 ///            throws the former. All other errors come from waiting. After {truncated}, see recv(), and the {timeout}
 ///            of a probe() the communicator can be used further; after any other of them it cannot, nor can the output.
+///            Calls that share memory are an exception: see allocate.h and gpu_memory.h.
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;
@@ -118,8 +120,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   /// send() of `out` to rank `to` and recv() into `in` from rank `from` at the same time, with the same tag, so that
   /// ranks may do it in a circle. `out` and `in` may differ in type and count; if they overlap, that is
-  /// Error{invalid_argument}. Waits until both are done; messages from 16 KiB on may need `to` to enter the library
-  /// for that.
+  /// Error{invalid_argument}. Waits until both are done. A message of 16 KiB or more may wait until `to` makes a call
+  /// of tutti.
   template <class Out, class In>
   MessageStatus sendrecv(Out&& out, int to, In&& in, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Out, detail::Access::read, detail::Lifetime::call>() &&

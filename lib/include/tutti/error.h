@@ -14,7 +14,9 @@ class Internals;  // gives the library access to private members
 namespace tutti {
 inline namespace TUTTI_ABI {
 
-/// What went wrong, and what becomes of the communicator.
+/// What went wrong, and what becomes of the communicator. Calls that share memory (tutti::allocate(), gpu::allocate(),
+/// gpu::register_memory(), gpu::deregister_memory()) are an exception: after their mismatch, and after the timeout of a
+/// deregister_memory(), nothing has changed, and the communicator goes on.
 enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
   unsupported,       ///< valid, but not supported by this build or algorithm; nothing was sent

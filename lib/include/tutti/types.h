@@ -178,16 +178,19 @@ class TUTTI_API Op {
 TUTTI_API const char* name_of(OpKind kind);
 
 // Constants: nothing is constructed before main() or destroyed after it.
+
+/// For all Reducible types. A sum of bool is their or, a product their and.
 inline constexpr Op sum{OpKind::sum};
 inline constexpr Op product{OpKind::product};
-/// A NaN among the elements makes the result NaN, also in min and max.
+/// For all but complex ones. A NaN among the elements makes the result NaN.
 inline constexpr Op min{OpKind::min};
 inline constexpr Op max{OpKind::max};
+/// For integers and bool.
 inline constexpr Op band{OpKind::band};
 inline constexpr Op bor{OpKind::bor};
 inline constexpr Op bxor{OpKind::bxor};
-/// The sum of all ranks' elements divided by the number of ranks, n. No intermediate sum overflows unless the average
-/// does, on any transport.
+/// The sum of all ranks' elements divided by the number of ranks, n, for all types but bool. No intermediate sum
+/// overflows unless the average does, on any transport.
 ///
 ///   - integers: the exact sum divided by n, rounded towards zero
 ///   - f16: summed in float, divided by n, and then rounded once

@@ -131,8 +131,8 @@ void wait_all(R&& handles) {
 
 /// Waits until at least one is done, and returns its index, the lowest if there are several. Its error() or wait()
 /// tells whether it failed. Remove it from the range before the next wait_any(). All must belong to communicators from
-/// one connect() or run_threads(), and there must be at least one; else Error{invalid_argument}. If the wait hook ends
-/// it, all these communicators fail.
+/// one connect() or run_threads(), and there must be at least one; else Error{invalid_argument}. If the wait hook of
+/// a program in C or Python (tutti_set_wait_hook()) ends it, all these communicators fail.
 template <Handles R>
 std::size_t wait_any(R&& handles) {
   return detail::wait_any(detail::handles_of(handles));
