@@ -215,9 +215,10 @@ void check_request(const Request& request, const Group& group) { Checker{request
 void refuse_device_memory(const Request& request, const Group& group) {
   const auto check = [&](const char* name, bool is_used, const void* data) {
     if (is_used && cuda::is_device_memory(data))
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: {} is memory of a GPU ({}): give tutti::gpu::span(pointer, count)",
-                              name_on_rank(request, group), name, data)};
+      throw Error{
+          ErrorCode::invalid_argument,
+          fmt::format("{}: {} is memory of a GPU ({}): give tutti::gpu::span(pointer, count), or in C on_device = 1",
+                      name_on_rank(request, group), name, data)};
   };
   check("in", uses_input(request, group.rank()), request.input.data);
   check("out", uses_output(request, group.rank()), request.output.data);

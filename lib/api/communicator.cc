@@ -44,7 +44,8 @@ MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int p
   if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
   if (data.count > largest_count) refuse(impossible(data.count, data.unit));
   if (memory == Memory::host && !call.bytes.empty() && cuda::is_device_memory(call.bytes.data()))
-    refuse(fmt::format("the data are memory of a GPU ({}): give tutti::gpu::span(pointer, count)", data.data));
+    refuse(fmt::format(
+        "the data are memory of a GPU ({}): give tutti::gpu::span(pointer, count), or in C on_device = 1", data.data));
   return call;
 }
 

@@ -267,7 +267,7 @@ Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std:
       throw Error{ErrorCode::invalid_argument, fmt::format("{}: no elements: give those of a buffer", sharing.name())};
     bytes = sharing.bytes_of(count, element_size);
     const DeviceStream::Buffer buffer{"memory", data};
-    stream.emplace(sharing.name(), std::span{&buffer, 1}, nullptr);
+    stream.emplace(sharing.name(), std::span{&buffer, 1}, nullptr, "only memory of a GPU can be registered");
   });
   sharing.agree(bytes, true);
   StreamCalls* const calls = sharing.calls(*stream);

@@ -58,17 +58,15 @@ bool try_to_wake(cuda::Context context) {
 
 }  // namespace
 
-DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream)
+DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream, const char* remedy)
     : stream_(stream), context_(nullptr), device_(-1) {
   if (!cuda::available()) throw Error{ErrorCode::unsupported, fmt::format("{}: {}", call, cuda::why_not())};
   for (const Buffer& buffer : buffers) {
     const cuda::PointerFacts facts = cuda::facts_of(cuda::address_of(buffer.data));
     if (facts.kind != cuda::PointerFacts::Kind::device && facts.kind != cuda::PointerFacts::Kind::managed)
-      throw Error{
-          ErrorCode::invalid_argument,
-          fmt::format("{}: {} is memory of the host ({}), but is given as device memory: give the range itself, "
-                      "without gpu::span()",
-                      call, buffer.name, buffer.data)};
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} is memory of the host ({}), but is given as device memory: {}", call, buffer.name,
+                              buffer.data, remedy)};
     if (device_ >= 0 && facts.device != device_)
       throw Error{ErrorCode::invalid_argument,
                   fmt::format("{}: one buffer is on GPU {}, and {} is on GPU {}: give memory of one GPU", call, device_,

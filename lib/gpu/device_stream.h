@@ -18,8 +18,9 @@ class DeviceStream {
     const void* data;
   };
   /// `call`: "all_reduce on rank 1 of 4". `buffers`: at least one, not empty. Throws Error{unsupported} where there is
-  /// no GPU, and {invalid_argument} for memory that is not the device's.
-  DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream);
+  /// no GPU, and {invalid_argument} for memory that is not the device's: `remedy` says what to do about that.
+  DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream,
+               const char* remedy = "give the range itself, without tutti::gpu::span(), or in C on_device = 0");
 
   /// For a rank that has no memory in the call. If the stream is a default one, its context is `otherwise`, or if that
   /// is null the thread's current one, or the first GPU's.

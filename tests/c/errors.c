@@ -69,7 +69,7 @@ static void wrong_memory(void) {
   if (tutti_gpu_available(&why_not)) {
     CHECK(why_not[0] == 0);
     CHECK_FAILS(invalid, "memory of the host", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
-    CHECK_FAILS(invalid, "memory of the host", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options));
+    CHECK_FAILS(invalid, "in C on_device = 0", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options));
   } else {
     CHECK(why_not[0] != 0);
     CHECK_FAILS(TUTTI_UNSUPPORTED, why_not, tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));

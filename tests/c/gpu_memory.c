@@ -87,7 +87,7 @@ static void with_gpu(tutti_comm* comm, int rank, int ranks) {
   CHECK_FAILS(invalid, "the registration is empty", tutti_gpu_deregister(comm, first));
   CHECK(tutti_gpu_registration_free(first) == TUTTI_OK);
   if (rank == 1)
-    CHECK_FAILS(invalid, "memory of the host", tutti_gpu_register(comm, &own, sizeof own, &second));
+    CHECK_FAILS(invalid, "only memory of a GPU can be registered", tutti_gpu_register(comm, &own, sizeof own, &second));
   else
     CHECK_FAILS(TUTTI_MISMATCH, "rank 1 cannot register", tutti_gpu_register(comm, data, sizeof own, &second));
   CHECK(second == NULL);

@@ -293,10 +293,10 @@ TEST_CASE("memory of the host is refused where device memory is meant, and the o
   on_ranks(2, [](Communicator& comm) {
     std::vector<float> host(10);
     CHECK_THROWS_WITH_AS(comm.all_reduce(gpu::span(host.data(), 10), tutti::sum),
-                         doctest::Contains("without gpu::span()"), tutti::Error);
+                         doctest::Contains("without tutti::gpu::span(), or in C on_device = 0"), tutti::Error);
     OnDevice<float> device{host};
     CHECK_THROWS_WITH_AS(comm.all_reduce(std::span{device.span().data(), 10}, tutti::sum),
-                         doctest::Contains("gpu::span"), tutti::Error);
+                         doctest::Contains("gpu::span(pointer, count), or in C on_device = 1"), tutti::Error);
     comm.barrier();
   });
 }

@@ -279,7 +279,7 @@ TEST_CASE("windows: what one rank registers or allocates in vain is an error on 
             [&] { (void)gpu::register_memory(comm, wrong ? given : data.span()); });
     };
     refused({}, "no elements: give those of a buffer");
-    refused({on_host.data(), on_host.size()}, "memory is memory of the host");
+    refused({on_host.data(), on_host.size()}, "as device memory: only memory of a GPU can be registered");
     refused({nullptr, 100}, "memory is memory of the host");
     refused({data.span().data(), std::size_t{1} << 60}, "more than any memory holds");
     check(ErrorCode::invalid_argument, "more than any memory holds", "rank 1 cannot allocate memory; it says why",
