@@ -30,8 +30,8 @@ struct Sample {
   double time;
 };
 
-/// time = first + second * bytes, neither negative, through the medians of messages of similar size. If sizes hardly
-/// differ, `second` is 0.
+/// time = first + second * bytes, neither negative, through the medians of messages of similar size. Where sizes hardly
+/// differ, bytes take all of the time of large messages, which so keep a port busy, and none of that of small ones.
 std::pair<double, double> fit(const std::vector<Sample>& samples) {
   std::map<double, std::vector<double>> times;  // keyed by the typical size of the size class
   for (const Sample& sample : samples)
@@ -41,6 +41,8 @@ std::pair<double, double> fit(const std::vector<Sample>& samples) {
     const double time = median(all);
     n += 1, x += bytes, y += time, xx += bytes * bytes, xy += bytes * time;
   }
+  constexpr double large = 16384;
+  if (times.size() == 1 && x >= large) return {0, y / x};
   const double spread = n * xx - x * x;
   const double slope = spread > 0 ? std::max(0.0, (n * xy - x * y) / spread) : 0;
   return {std::max(0.0, (y - slope * x) / n), slope};

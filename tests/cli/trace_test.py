@@ -139,6 +139,26 @@ def made_up_board():
     return {"displayTimeUnit": "ns", "traceEvents": events}
 
 
+def made_up_slices(size, slices, time):
+    """One broadcast from rank 0 to rank 1 in that many messages, of `size` bytes together, each of which takes that long."""
+    events = [{"name": "tutti_rank", "ph": "i", "s": "p", "ts": 0, "pid": rank, "tid": 1, "args": {
+        "rank": rank, "host": "h", "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(2)]
+
+    def add(rank, category, name, begin, end, **args):
+        events.append({"name": name, "cat": category, "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": end - begin,
+                       "args": {"group": "a", "operation": 1, **args}})
+
+    for rank in range(2):
+        add(rank, "call", "broadcast #1", 0, slices * time, collective="broadcast", algorithm=f"tree:2*{slices}", bytes=size,
+            root=0, ranks=2, place=rank, variable=False, count=size // 4, type="f32", op="sum")
+    for number in range(slices):
+        begin, end = number * time, (number + 1) * time
+        step = {"call": "broadcast #1", "step": number, "bytes": size // slices, "number": number}
+        add(0, "message", "send", begin, end, to=1, given_ns=0, **step)
+        add(1, "message", "receive", begin, end, waited_ns=0, **{"from": 0}, **step)
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
 def in_microseconds(text, unit):
     return float(text) * {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}[unit]
 
@@ -305,6 +325,12 @@ class Trace(harness.Case):
             self.assertSays(done.out, r"(?m)^reduce +\S+ +3 +1K +\d+ +- +[\d.]+ \S+ ")
             done = tutti("plan", "--html", self.folder / "page.html", "--trace", self.file)
             self.assertEqual(done.code, 6, done)
+
+    def test_slices_of_one_size_do_not_pass_at_the_same_time_in_a_prediction(self):
+        for size, slices, time, predicted in ((1 << 20, 16, 100, 1600), (8, 1, 5, 5)):
+            self.file.write_text(json.dumps(made_up_slices(size, slices, time)))
+            row = re.search(r"(?m)^broadcast +tree\S+ +2 +\S+ +1 +([\d.]+) (\S+)", tutti("trace", self.file).out)
+            self.assertAlmostEqual(in_microseconds(*row.groups()), predicted, delta=predicted / 50)
 
     def test_calls_of_groups_of_other_sizes_have_rows_of_their_own_and_sizes_are_those_of_all_parts(self):
         events = []
