@@ -188,7 +188,7 @@ constexpr Option options_comparing[] = {
      [](O& o, Text, Text v) { o.svg = v; }},
     {0, "grid", "", "all collectives, ranks and sizes (or those given), then a summary",
      [](O& o, Text, Text) { o.grid = true; }},
-    {0, "summary", "", "the summary of the rows in --csv, without measuring",
+    {0, "summary", "", "the summary of the rows in --csv, or of those that -g, -b, -e ... select, without measuring",
      [](O& o, Text, Text) { o.summary = o.grid = true; }},
     {0, "rivals-dir", "DIR", "where the programs tutti-rival-* are (beside this one)",
      [](O& o, Text, Text v) { o.rivals_dir = v; }},

@@ -91,7 +91,7 @@ class Invented(Stage):
         text = rows.read_text()
         for cut in (text[:-30], text[:-1], text[:20], ""):
             rows.write_text(cut)
-            self.assertEqual(tutti("bench", "--summary", "--csv", rows).code, 0 if cut else 6)
+            self.assertEqual(tutti("bench", "--summary", "--csv", rows).code, 0 if len(cut) > len(HEADER) else 6)
             self.assertEqual(rows.read_text(), cut)  # which only reads
             self.assertEqual(self.bench(*words).out, whole)
             self.assertEqual(rows.read_text(), text)
@@ -270,6 +270,28 @@ class Summary(Case):
                         r"shm, all_reduce, 2 ranks, 4 B +1.50 +2.00 +1  met",
                         r"shm, all_reduce, 2 ranks, 1 KiB +1.80 +0.50 +1  MISSED",
                         r"tcp, whole grid, geometric mean +1.35 +- +0  not measured", "3 points compared")
+
+    def test_rows_of_hosts_and_of_gpus_are_shown_unasked_and_have_no_bars(self):
+        out = self.summary(*[(transport, "all_reduce", 2, 4, side, time, 50) for side, time in (("tutti", 1), ("gloo", 4))
+                             for transport in ("hosts:2", "gpu")])
+        self.assertSays(out, r"(?m)^ all_reduce +gpu +2 +4 B ", r"(?m)^ all_reduce +hosts:2 +2 +4 B ", "2 points compared",
+                        "hosts:2, gloo", "gpu, gloo")
+        self.assertNotRegex(out, "whole grid|not measured")
+
+    def test_options_select_rows_and_those_that_are_for_measuring_are_refused(self):
+        rows = [("shm", call, ranks, size, side, time, 50) for side, time in (("tutti", 1), ("openmpi", 4))
+                for call, ranks, size in (("all_reduce", 2, 4), ("all_reduce_inplace", 2, 5), ("broadcast", 4, 4096))]
+        self.summary(*rows)
+        for words, count in (([], 3), (["broadcast"], 1), (["all_reduce"], 2), (["-g", "4"], 1), (["-e", "1K"], 2),
+                             (["-b", "5"], 2), (["-b", "1", "-e", "4K", "-f", "4"], 2), (["--transport", "shm"], 3)):
+            done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv", *words)
+            self.assertEqual(len([line for line in done.lines if re.match(r" \w+ +shm ", line)]), count, (words, done))
+        for words, says in ((["--transport", "tcp"], "has no row of that kind"), (["reduce"], "has no row of that kind"),
+                            (["--against", "gloo"], "--against has no effect with --summary"),
+                            (["--min-time", "1"], "--min-time has no effect with --summary")):
+            done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, says)
 
     def test_only_near_rows_count_and_medians_of_them(self):
         row = ("shm", "all_reduce", 2, 4)

@@ -49,7 +49,7 @@ class Session {
       : options_(options),
         arguments_(std::move(arguments)),
         ledger_(options.csv, options.summary ? Ledger::Use::reading : Ledger::Use::measuring),
-        lines_(lines_of(options)),
+        lines_(options.summary ? lines_of_rows(options, ledger_.rows()) : lines_of(options)),
         limits_(limits_of(options)),
         cores_(available_cores()) {
     if (options.summary) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/bench/compare_libraries/figures.h"
 #include "cli/bench/compare_libraries/hosts.h"
 #include "cli/bench/numbers.h"
 #include "tutti/error.h"
@@ -31,6 +32,17 @@ void refuse_others(const bench::Options& options) {
                   fmt::format("bench: --{} has no effect on a comparison with other libraries (float, sum, root 0); "
                               "leave it out",
                               name)};
+}
+
+/// Some of the others have no effect on rows that are there already.
+constexpr std::string_view measuring[] = {"timeout",    "min-time",  "max-time", "against",
+                                          "rivals-dir", "peers-dir", "compute"};
+
+void refuse_measuring(const bench::Options& options) {
+  for (const std::string& name : options.given)
+    if (std::find(std::begin(measuring), std::end(measuring), name) != std::end(measuring))
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("bench: --{} has no effect with --summary, which measures nothing; leave it out", name)};
 }
 
 bool was_given(const bench::Options& options, std::string_view name) {
@@ -70,15 +82,19 @@ std::vector<MeasuredCall> calls(const bench::Options& options) {
   return {options.what};
 }
 
+/// The requested steps, in ascending order; empty: none were.
+std::vector<std::size_t> steps_of(const bench::Options& options) {
+  const bool one = options.min_bytes == options.max_bytes;
+  if (!one && !was_given(options, "stepfactor") && !was_given(options, "stepbytes")) return {};
+  std::vector<std::size_t> all = bench::sizes_of(options);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
 /// The sizes of the grid between -b and -e, or the requested steps.
 std::vector<std::size_t> sizes(const bench::Options& options, MeasuredCall call, int ranks) {
   if (call == Collective::barrier) return {0};
-  const bool one = options.min_bytes == options.max_bytes;
-  if (one || was_given(options, "stepfactor") || was_given(options, "stepbytes")) {
-    std::vector<std::size_t> all = bench::sizes_of(options);
-    std::sort(all.begin(), all.end());
-    return all;
-  }
+  if (std::vector<std::size_t> all = steps_of(options); !all.empty()) return all;
   std::vector<std::size_t> fitting;
   for (const std::size_t size : grid_sizes) {
     const bool inside = size >= options.min_bytes && size <= options.max_bytes;
@@ -105,6 +121,24 @@ void check_hosts(const std::string& transport, int ranks) {
                 fmt::format("bench: {} ranks are not as many on each of {} hosts (-g)", ranks, hosts)};
 }
 
+bool selects_size(const bench::Options& options, const Point& point) {
+  if (point.call == Collective::barrier) return true;
+  if (was_given(options, "minbytes") && point.size < options.min_bytes) return false;
+  if (was_given(options, "maxbytes") && point.size > options.max_bytes) return false;
+  const std::vector<std::size_t> steps = steps_of(options);
+  return steps.empty() || std::binary_search(steps.begin(), steps.end(), point.size);
+}
+
+/// An option that is not given selects all.
+bool selects(const bench::Options& options, const Point& point) {
+  const std::string transport = options.on_gpu ? "gpu" : options.transport;
+  if (!transport.empty() && point.transport != transport) return false;
+  const bool in_place = options.what == Collective::all_reduce && point.call == measure::all_reduce_in_place;
+  if (options.has_collective && point.call != options.what && !in_place) return false;
+  if ((was_given(options, "ngpus") || was_given(options, "nthreads")) && point.ranks != options.ranks()) return false;
+  return selects_size(options, point);
+}
+
 }  // namespace
 
 std::vector<Line> lines_of(const bench::Options& options) {
@@ -119,6 +153,28 @@ std::vector<Line> lines_of(const bench::Options& options) {
       }
   if (lines.empty())
     throw Error{ErrorCode::invalid_argument, "bench: none of the grid's sizes lies between -b and -e; give steps (-f)"};
+  return lines;
+}
+
+std::vector<Line> lines_of_rows(const bench::Options& options, std::span<const Row> rows) {
+  refuse_others(options);
+  refuse_measuring(options);
+  std::vector<Line> lines;
+  for (const Point& point : points_of(rows)) {
+    if (!selects(options, point)) continue;
+    const auto continues = [&](const Line& line) {
+      return line.transport == point.transport && line.call == point.call && line.ranks == point.ranks;
+    };
+    if (lines.empty() || !continues(lines.back())) lines.push_back({point.transport, point.call, point.ranks, {}});
+    lines.back().sizes.push_back(point.size);
+  }
+  if (lines.empty())
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: {} has no row of that kind; without other options all of them count", options.csv)};
+  const auto order = [](const Line& line) {
+    return std::pair{line.transport, std::ranges::find(measure::all_calls, line.call)};
+  };
+  std::ranges::stable_sort(lines, {}, order);
   return lines;
 }
 

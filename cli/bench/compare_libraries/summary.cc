@@ -168,8 +168,13 @@ std::vector<Requirement> judge(std::span<const Row> rows) {
 std::string summary_text(std::span<const Row> rows, int repetitions) {
   const std::string_view usual = name_of(usual_state(rows));
   std::string text = fmt::format("# ratio: best library's time / tutti's, medians of {} rows\n", usual);
-  text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
-  for (const Requirement& one : judge(rows)) {
+  const auto has_bars = [&](const Row& row) {
+    return std::ranges::any_of(bars_for(rows), [&](const Bar& bar) { return bar.transport == row.point.transport; });
+  };
+  std::vector<Requirement> requirements;
+  if (std::ranges::any_of(rows, has_bars)) requirements = judge(rows);
+  if (!requirements.empty()) text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
+  for (const Requirement& one : requirements) {
     if (one.points == 0) {
       text += fmt::format("# {:<60} {:>8.2f} {:>8} {:>7}  not measured\n", one.what, one.wanted, "-", 0);
     } else {
