@@ -144,6 +144,8 @@ std::vector<std::string> transports_of(const std::string& text, bool given, bool
     if (std::find(known.begin(), known.end(), word) == known.end())
       wrong(fmt::format("no transport \"{}\" {}.{} There are {}.", word, on_gpu ? "of GPUs" : "on one host",
                         did_you_mean(word, known), fmt::join(known, ", ")));
+  for (auto one = transports.begin(); one != transports.end(); ++one)
+    transports.erase(std::remove(one + 1, transports.end(), *one), transports.end());
   if (given && transports.empty()) wrong(fmt::format("--transport takes some of {}", fmt::join(known, ", ")));
   return transports;
 }
@@ -199,6 +201,7 @@ Options parse_options(int argc, char** argv) {
   options.bind_to_core = words.bind_to == "core";
   if (!options.check && (!options.table.empty() || !options.csv.empty())) wrong("--table and --csv belong to --check");
   if (options.check && options.force) wrong("--check writes no table; leave out --force");
+  if (options.check && app.count("--output") > 0) wrong("--check writes no table; leave out -o");
   if (options.check && options.table.empty()) options.table = variable("TUTTI_TUNING_FILE").value_or("");
   return options;
 }

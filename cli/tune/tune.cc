@@ -78,6 +78,10 @@ int write_new_table(const Options& options) {
   refuse_existing(options.output, options.force);
   require_folder("tune", options.output);
   const std::vector<Curve> curves = curves_of(measured(options));
+  if (curves.empty())
+    throw Error{ErrorCode::timeout, fmt::format("tune: {:g} s are too short to measure anything, and no table was "
+                                                "written; give --time more",
+                                                options.seconds)};
   write_table(options.output, table_text(curves, comments(options)), options.force);
   fmt::print("{}", changes_text(curves));
   fmt::print("# written: {}; export TUTTI_TUNING_FILE={}\n", options.output,

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import signal
 import tempfile
 
@@ -148,12 +149,23 @@ class Tuning(Case):
                 (("-e", "many"), "-e takes a size"),
                 (("--table", "x"), "belong to --check"),
                 (("--check", "--force"), "leave out --force"),
+                (("--check",), "leave out -o"),
                 (("--bind-to", "socket"), "--bind-to takes core or none")):
             with self.subTest(words=words):
                 done = tutti("tune", *words, "-o", self.table)
                 self.assertEqual(done.code, 6, done)
                 self.assertSays(done.err, reason)
         self.assertEqual(self.files(), [])
+
+    def test_nothing_measured_is_no_table(self):
+        done = tutti("tune", "-g", "8", "--transport", "tcp,tcp", "--time", "0.1", "-o", self.table, limit=60)
+        self.assertEqual((done.code, done.out), (4, ""), done)
+        self.assertSays(done.err, "0.1 s are too short to measure anything, and no table was written; give --time more")
+        self.assertEqual(self.files(), [])
+
+    def test_a_transport_that_is_named_twice_is_measured_once(self):
+        done = tutti("tune", "--transport", "shm,tcp,shm,tcp", "-g", "2", "--time", "3", "barrier", "--check", limit=60)
+        self.assertEqual(re.findall(r"(?m)^\W*barrier +(\w+) +2 ", done.out), ["shm", "tcp"], done)
 
     def test_it_is_no_program_for_a_launcher(self):
         done = tutti("run", "-n", "2", harness.PROGRAM, *QUICK, "-o", self.table)
