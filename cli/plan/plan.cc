@@ -26,6 +26,7 @@
 #include "cli/plan/streams.h"
 #include "cli/plan/svg/svg.h"
 #include "cli/plan/view.h"
+#include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -220,6 +221,12 @@ int show(Options options) {
   return options.import.empty() ? exit_internal : exit_usage;
 }
 
+void refuse_root_without_effect(const Options& options, const CLI::App& app) {
+  if (app.count("--root") == 0 || options.collective.empty()) return;
+  const Collective collective = find_collective(options.collective);
+  if (!detail::is_rooted(collective)) wrong(fmt::format("--root has no effect: {} has no root", name_of(collective)));
+}
+
 int show_list(const Options& options) {
   std::vector<Collective> collectives;
   if (!options.collective.empty()) {
@@ -238,6 +245,7 @@ int plan_main(int argc, char** argv) {
   CLI::App app{"Shows, proves and explains what each rank does.", "tutti plan"};
   declare(app, options);
   if (!parse_command_line(app, argc, argv, "plan")) return exit_success;
+  refuse_root_without_effect(options, app);
   if (options.list) return show_list(options);
   if (!options.page.html.empty()) return show_page(options, app);
   if (options.page.any()) wrong("--compare, --points, --trace and --call belong to --html FILE");
