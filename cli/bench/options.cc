@@ -111,8 +111,11 @@ constexpr Option options_there[] = {
      [](O& o, Text, Text v) { o.type = v; }},
     {'r', "root", "RANK", "root, or all (0)",
      [](O& o, Text n, Text v) { o.root = v == "all" || v == "-1" ? "all" : std::to_string(whole(n, v, 0)); }},
-    {'z', "blocking", "0..3", "1: barrier after each call; 3: after each iteration, not timed (0)",
-     [](O& o, Text n, Text v) { o.blocking = whole(n, v, 0, 3); }},
+    {'z', "blocking", "0|1|3", "1: barrier after each call; 3: after each iteration, not timed (0)",
+     [](O& o, Text n, Text v) {
+       constexpr int known[] = {0, 1, 3};
+       o.blocking = known[one_of<std::size_t>(n, v, {"0", "1", "3"})];
+     }},
     {'y', "stream_null", "0", "CUDA only", for_gpus},
     {'T', "timeout", "SECONDS", "timeout of each call (the library's)",
      [](O& o, Text n, Text v) { o.timeout = seconds(n, v); }},
@@ -278,6 +281,9 @@ void check_together(Options& o) {
   if (o.compute > 0 && (o.rivals.empty() || o.grid || !o.csv.empty()))
     wrong("--compute needs --against, and cannot be combined with --grid or --csv, whose rows contain no computing");
   if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --against and --grid");
+  for (const std::string_view name : {"repetitions", "rivals-dir", "peers-dir"})
+    if (!o.is_comparison() && std::find(o.given.begin(), o.given.end(), name) != o.given.end())
+      wrong(fmt::format("--{} goes with --against or --grid", name));
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
     wrong("--csv and --svg go with --against or --grid; for tables as CSV give --format csv");
   find_types(o.type);

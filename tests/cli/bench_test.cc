@@ -97,6 +97,9 @@ TEST_CASE("wrong usage is told apart from what is not supported") {
   CHECK(refused({"-q", "3"}) == "invalid_argument");
   CHECK(refused({"-n"}) == "invalid_argument");
   CHECK(refused({"-n", "0"}) == "invalid_argument");
+  CHECK(refused({"-z", "2"}) == "invalid_argument");
+  for (const char* const name : {"--repetitions", "--rivals-dir", "--peers-dir"})
+    CHECK(refused({name, "3"}) == "invalid_argument");
   CHECK(refused({"-n", "20x"}) == "invalid_argument");
   CHECK(refused({"-b", "2M", "-e", "1M"}) == "invalid_argument");
   CHECK(refused({"-b", "8T"}) == "invalid_argument");
