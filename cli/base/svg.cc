@@ -10,6 +10,11 @@ namespace {
 
 std::string pair(Point point) { return coordinate(point.x) + " " + coordinate(point.y); }
 
+constexpr double label_height = 10;
+double label_width(std::string_view words) { return 6.0 * static_cast<double>(words.size()); }
+
+}  // namespace
+
 std::string escaped(std::string_view words) {
   std::string text;
   for (const char c : words) {
@@ -24,11 +29,6 @@ std::string escaped(std::string_view words) {
   }
   return text;
 }
-
-constexpr double label_height = 10;
-double label_width(std::string_view words) { return 6.0 * static_cast<double>(words.size()); }
-
-}  // namespace
 
 std::string coordinate(double value) {
   const long tenths = std::lround(value * 10);

@@ -43,6 +43,9 @@ class Tiles {
   std::string path_;
 };
 
+/// With '&', '<' and '>' as text of a drawing has them.
+std::string escaped(std::string_view words);
+
 /// "12.5", "3", never "-0"
 std::string coordinate(double value);
 

@@ -278,6 +278,16 @@ class Summary(Case):
                         "hosts:2, gloo", "gpu, gloo")
         self.assertNotRegex(out, "whole grid|not measured")
 
+    def test_a_picture_shows_sides_in_their_colours_and_names_as_they_are(self):
+        sides = ("tutti", "nccl", "torch-symm", "limit", "<script>&")
+        self.summary(*[("gpu", "all_reduce", 2, size, side, 1 + i, 50) for i, side in enumerate(sides) for size in (4, 64)])
+        done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv", "--svg", self.folder / "a.svg")
+        self.assertEqual(done.code, 0, done)
+        picture = xml.etree.ElementTree.parse(self.folder / "a.svg").getroot()
+        named = {group.find("{*}text").text: group.get("fill") for group in picture.findall(".//{*}g") if group.get("fill")}
+        self.assertEqual(set(named), set(sides))
+        self.assertEqual(len({colour for side, colour in named.items() if side != "<script>&"}), 4, named)
+
     def test_options_select_rows_and_those_that_are_for_measuring_are_refused(self):
         rows = [("shm", call, ranks, size, side, time, 50) for side, time in (("tutti", 1), ("openmpi", 4))
                 for call, ranks, size in (("all_reduce", 2, 4), ("all_reduce_inplace", 2, 5), ("broadcast", 4, 4096))]

@@ -34,6 +34,8 @@ std::string_view colour_of(const std::string& side) {
   if (side == "mpich5") return "#7a9a01";
   if (side == "torch-gloo") return "#c060c0";
   if (side == "torch-tutti") return "#e07070";
+  if (side == "nccl") return "#5b8c00";
+  if (side == "torch-symm") return "#8a5a2b";
   return "#888888";
 }
 
@@ -67,7 +69,7 @@ Axes axes_of(std::span<const Chart> row) {
 }
 
 std::string text_at(double x, double y, std::string_view anchor, std::string_view text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, text);
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
 }
 
 std::string grid(const Chart& chart, const Axes& axes) {
