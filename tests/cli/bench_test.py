@@ -176,6 +176,11 @@ class Files(Case):
         self.assertEqual(sorted(os.listdir(self.folder)), ["x.json", "x.json.0", "x.json.1"])
 
     def test_a_file_that_cannot_be_is_said_and_nothing_is_measured(self):
+        (self.folder / "folder").mkdir()
+        done = self.measure("-J", "folder")
+        self.assertEqual((done.code, done.out), (74, ""), done)
+        self.assertSays(done.err, "folder.* [Ii]s a directory")
+        self.assertEqual(os.listdir(self.folder), ["folder"])
         done = self.measure("-J", "no/such/folder.json")
         self.assertEqual((done.code, done.out), (74, ""), done)
         self.assertSays(done.err, "bench: cannot write no/such/folder.json: No such file or directory; make its folder first")
