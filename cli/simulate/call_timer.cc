@@ -19,6 +19,7 @@ tune::Order order_of(measure::MeasuredCall call, std::size_t bytes) {
 
 tune::WorkerOptions options_of(const Placement& place, int ranks, std::size_t most_bytes) {
   tune::WorkerOptions options{place.transport, ranks, most_bytes, "", true};
+  options.who = "simulate";
   if (!place.namespaces.empty()) options.namespaces.assign(place.namespaces.begin(), place.namespaces.begin() + ranks);
   return options;
 }

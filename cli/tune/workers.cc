@@ -35,16 +35,16 @@ constexpr double longest_order_us = 60e6;
 constexpr double telling_us = 100e3;
 constexpr double leaving_us = 5e6;
 
-[[noreturn]] void refused(const char* what) {
-  throw Error{ErrorCode::system, fmt::format("tune: {}: {}", what, std::strerror(errno))};
+[[noreturn]] void refused(const WorkerOptions& options, const char* what) {
+  throw Error{ErrorCode::system, fmt::format("{}: {}: {}", options.who, what, std::strerror(errno))};
 }
 
-std::string make_folder() {
+std::string make_folder(const WorkerOptions& options) {
   const char* const place = std::getenv("TMPDIR");
   std::string path = std::string{place != nullptr && *place != '\0' ? place : "/tmp"} + "/tutti-tune-XXXXXX";
   if (::mkdtemp(path.data()) == nullptr)
-    throw Error{ErrorCode::system, fmt::format("tune: no folder for the ranks to meet in, {}: {}; set TMPDIR", path,
-                                               std::strerror(errno))};
+    throw Error{ErrorCode::system, fmt::format("{}: no folder for the ranks to meet in, {}: {}; set TMPDIR",
+                                               options.who, path, std::strerror(errno))};
   return path;
 }
 
@@ -53,16 +53,16 @@ struct Pipe {
 };
 
 /// Sockets rather than pipes: writing to a dead worker must return EPIPE, not raise SIGPIPE.
-Pipe make_pipe() {
+Pipe make_pipe(const WorkerOptions& options) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refused("socketpair");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refused(options, "socketpair");
   return {Descriptor{ends[0]}, Descriptor{ends[1]}};
 }
 
-void enter_network(const std::string& name) {
+void enter_network(std::string_view who, const std::string& name) {
   const Descriptor place{::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC)};
   if (place.get() >= 0 && ::setns(place.get(), CLONE_NEWNET) == 0) return;
-  say_error(fmt::format("tutti: tune: cannot enter the network namespace {}: {} (ip netns list)\n", name,
+  say_error(fmt::format("tutti: {}: cannot enter the network namespace {}: {} (ip netns list)\n", who, name,
                         std::strerror(errno)));
   std::_Exit(1);
 }
@@ -70,7 +70,7 @@ void enter_network(const std::string& name) {
 void become_rank(pid_t director, int rank, const WorkerOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != director) std::_Exit(1);
-  if (!options.namespaces.empty()) enter_network(options.namespaces[static_cast<std::size_t>(rank)]);
+  if (!options.namespaces.empty()) enter_network(options.who, options.namespaces[static_cast<std::size_t>(rank)]);
   stop_listening();
   cpu_set_t cores;
   if (!options.bind_to_core || ::sched_getaffinity(0, sizeof cores, &cores) != 0) return;
@@ -81,21 +81,21 @@ void become_rank(pid_t director, int rank, const WorkerOptions& options) {
 }  // namespace
 
 Workers::Workers(const WorkerOptions& options) : options_(options) {
-  require_room_for("tune", options.ranks, {.descriptors = 0, .processes = 1 + threads_of_rank});
+  require_room_for(options.who, options.ranks, {.descriptors = 0, .processes = 1 + threads_of_rank});
   void* const memory =
       ::mmap(nullptr, sizeof(WorkerMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero
-  if (memory == MAP_FAILED) refused("shared memory");
+  if (memory == MAP_FAILED) refused(options, "shared memory");
   memory_ = static_cast<WorkerMemory*>(memory);
   try {
-    folder_ = make_folder();
-    Pipe orders = make_pipe(), answers = make_pipe();
+    folder_ = make_folder(options);
+    Pipe orders = make_pipe(options), answers = make_pipe(options);
     orders_ = std::move(orders.write);
     answers_ = std::move(answers.read);
     const pid_t director = ::getpid();
     std::fflush(nullptr);
     for (int rank = 0; rank < options.ranks; ++rank) {
       const pid_t child = ::fork();
-      if (child < 0) refused("fork");
+      if (child < 0) refused(options, "fork");
       if (child == 0) {
         orders_.reset();
         become_rank(director, rank, options);
@@ -149,17 +149,18 @@ void Workers::fail(int status) {
   const double begin = measure::microseconds_now();
   while (memory_->in_trouble.load() && !memory_->told.load() && measure::microseconds_now() - begin < telling_us)
     ::sched_yield();  // the first rank to fail may not be the first to end
-  if (memory_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, memory_->trouble)};
-  throw Error{ErrorCode::system,
-              fmt::format("tune: {}: a rank was ended by {} {}", where, WIFSIGNALED(status) ? "signal" : "code",
-                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status))};
+  if (memory_->told.load())
+    throw Error{ErrorCode::system, fmt::format("{}: {}: {}", options_.who, where, memory_->trouble)};
+  throw Error{ErrorCode::system, fmt::format("{}: {}: a rank was ended by {} {}", options_.who, where,
+                                             WIFSIGNALED(status) ? "signal" : "code",
+                                             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status))};
 }
 
 void Workers::wait_for_answer() {
   owed_ = true;
   const double begin = measure::microseconds_now();
   for (;;) {
-    if (told_to_stop) throw Error{ErrorCode::aborted, "tune: stopped; nothing was written"};
+    if (told_to_stop) throw Error{ErrorCode::aborted, options_.who + ": stopped; nothing was written"};
     pollfd one{answers_.get(), POLLIN, 0};
     constexpr int patience_ms = 50;
     if (::poll(&one, 1, patience_ms) == 1) {
@@ -176,9 +177,9 @@ void Workers::wait_for_answer() {
       fail(*status);
     }
     if (measure::microseconds_now() - begin > longest_order_us)
-      throw Error{ErrorCode::timeout,
-                  fmt::format("tune: {} ranks over {} did not finish {} of {} bytes within a minute", options_.ranks,
-                              options_.transport, measure::name_of(memory_->order.call), memory_->order.bytes)};
+      throw Error{ErrorCode::timeout, fmt::format("{}: {} ranks over {} did not finish {} of {} bytes within a minute",
+                                                  options_.who, options_.ranks, options_.transport,
+                                                  measure::name_of(memory_->order.call), memory_->order.bytes)};
   }
 }
 

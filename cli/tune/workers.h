@@ -31,6 +31,7 @@ struct WorkerOptions {
   bool bind_to_core = true;
   std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one per rank; empty: all ranks stay here
   int gpus = 0;                              ///< that ranks share; 0: calls are on memory of the host
+  std::string who = "tune";                  ///< the subcommand, for error messages
 };
 
 /// Ranks of one job on this host, forked from this process, which execute orders. This process must have no other
