@@ -31,6 +31,7 @@ using namespace std::chrono_literals;
 constexpr auto beat_interval = 1s;
 constexpr auto silence_limit = 15s;
 constexpr auto answer_limit = 5s;
+constexpr const char* no_answer = "the store of the job does not answer";
 
 std::string encode(const JobOutcome& outcome) {
   return fmt::format("{} {} {} {}", outcome.exit_code, outcome.node, outcome.restarts ? 1 : 0, outcome.text);
@@ -81,6 +82,7 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
       max_lost_(job.max_lost),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   say_hello(job);
+  speaker_ = std::jthread{[this](const std::stop_token& stop) { speak(stop); }};
   watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
 }
 
@@ -122,14 +124,14 @@ bool Agreement::is_past(const std::shared_ptr<Store>& store, const std::string& 
   return false;
 }
 
-bool Agreement::insist(const std::function<void(Store&)>& tell) {
+bool Agreement::insist(const Word& word) {
   const auto give_up = std::chrono::steady_clock::now() + silence_limit;
   for (;;) {
     try {
-      tell(*store_);
+      word(*store_);
       return true;
     } catch (const Error&) {
-      if (leaving_ || std::chrono::steady_clock::now() > give_up || access_.is_over()) return false;
+      if (leaving_ || replaced_ || std::chrono::steady_clock::now() > give_up || access_.is_over()) return false;
     }
     try {
       store_ = open(answer_limit);
@@ -139,11 +141,25 @@ bool Agreement::insist(const std::function<void(Store&)>& tell) {
   }
 }
 
-void Agreement::start_word(const std::function<void()>& word) {
-  leaving_ = true;
-  word_ = {};  // replaces a request that has not been sent yet
-  leaving_ = false;
-  word_ = std::jthread{word};
+void Agreement::say(int attempt, Word word, const JobOutcome& otherwise) {
+  const std::lock_guard lock{mutex_};
+  next_word_ = [this, attempt, word = std::move(word), otherwise] {
+    lost_ = !insist(word) && !replaced_;
+    if (lost_) conclude(attempt, otherwise);
+  };
+  replaced_ = true;
+  word_came_.notify_all();
+}
+
+void Agreement::speak(const std::stop_token& stop) {
+  for (;;) {
+    std::unique_lock lock{mutex_};
+    if (!word_came_.wait(lock, stop, [this] { return next_word_ != nullptr; })) return;
+    const auto word = std::exchange(next_word_, nullptr);
+    replaced_ = false;
+    lock.unlock();
+    word();
+  }
 }
 
 bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector<JobOutcome>& lost) {
@@ -160,31 +176,28 @@ bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector
 
 void Agreement::lost(const JobOutcome& outcome) {
   lost_here_.push_back(outcome);
-  start_word([this, attempt = attempt_, lost = lost_here_] {
-    lost_ = !insist([&](Store& store) { claim(store, attempt, max_lost_, lost); });
-    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
-  });
+  say(attempt_,
+      [attempt = attempt_, most = max_lost_, lost = lost_here_](Store& store) { claim(store, attempt, most, lost); },
+      {1, no_answer, 0});
 }
 
 void Agreement::all_well_here() {
-  start_word([this, attempt = attempt_, lost = lost_here_] {
-    lost_ = !insist([&](Store& store) {
-      if (!claim(store, attempt, max_lost_, lost)) return;
-      store.set(fmt::format("well/{}/{}", attempt, node_), "");
-      std::vector<std::string> all;
-      for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
-      if (store.check(all)) set_outcome(store, attempt, {});
-    });
-    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
-  });
+  say(attempt_,
+      [this, attempt = attempt_, lost = lost_here_](Store& store) {
+        if (!claim(store, attempt, max_lost_, lost)) return;
+        store.set(fmt::format("well/{}/{}", attempt, node_), "");
+        std::vector<std::string> all;
+        for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
+        if (store.check(all)) set_outcome(store, attempt, {});
+      },
+      {1, no_answer, 0});
 }
 
 void Agreement::failed(const JobOutcome& outcome) {
-  start_word([this, outcome = JobOutcome{outcome}, attempt = attempt_]() mutable {
-    lost_ = !insist([&](Store& store) { set_outcome(store, attempt, outcome); });
-    outcome.restarts = false;
-    if (lost_) conclude(attempt, outcome);  // the others notice that the store, or this runner's heartbeat, is missing
-  });
+  JobOutcome here = outcome;  // the others notice that the store, or this runner's heartbeat, is missing
+  here.restarts = false;
+  say(
+      attempt_, [attempt = attempt_, outcome](Store& store) { set_outcome(store, attempt, outcome); }, here);
 }
 
 void Agreement::begin_attempt() {
@@ -206,7 +219,8 @@ std::optional<JobOutcome> Agreement::outcome() {
 
 void Agreement::leave() {
   leaving_ = true;
-  if (word_.joinable()) word_.join();
+  speaker_.request_stop();
+  speaker_.join();  // when it has told what there is to tell
   if (lost_) return;
   try {
     store_->set(fmt::format("left/{}", node_), "");

@@ -71,10 +71,14 @@ class Agreement {
  private:
   std::shared_ptr<Store> open(std::chrono::milliseconds answer_limit) const;
   void say_hello(const Job& job);
-  void start_word(const std::function<void()>& word);
-  /// Sends a request to the store, over new connections if necessary, until node 0 has been silent for too long or this
-  /// runner leaves. False if it could not be sent.
-  bool insist(const std::function<void(Store&)>& tell);
+  using Word = std::function<void(Store&)>;
+  /// Has `speaker_` tell the store a word about `attempt`, in place of one that it has not been able to tell yet. If
+  /// the store cannot be told, `otherwise` is the outcome.
+  void say(int attempt, Word word, const JobOutcome& otherwise);
+  void speak(const std::stop_token& stop);
+  /// Tells the store a word, over new connections if necessary, until node 0 has been silent for too long, another word
+  /// comes or this runner leaves. False if it could not be told.
+  bool insist(const Word& word);
   /// Adds a lost rank of this node to the job's list. False if the list is too long; the outcome then says so.
   static bool claim(Store& store, int attempt, int max_lost, const std::vector<JobOutcome>& lost);
   void watch(const std::stop_token& stop);
@@ -94,7 +98,7 @@ class Agreement {
   std::string id_;
   StoreAccess access_;
   std::chrono::milliseconds goodbye_;
-  std::shared_ptr<Store> store_;                 // used by this thread, and by word_ while that runs
+  std::shared_ptr<Store> store_;                 // used by this thread, and by speaker_ between hello and goodbye
   std::shared_ptr<Store> watched_;               // used by watcher_
   std::chrono::steady_clock::time_point heard_;  // when node 0 last answered the watcher
 
@@ -115,7 +119,10 @@ class Agreement {
   std::condition_variable_any next_attempt_;
   std::atomic<bool> lost_ = false;  // the store did not answer in time
   std::atomic<bool> leaving_ = false;
-  std::jthread word_;  // sends this node's request to the store
+  std::function<void()> next_word_;     // under mutex_
+  std::atomic<bool> replaced_ = false;  // next_word_ takes the place of the word that is being told
+  std::condition_variable_any word_came_;
+  std::jthread speaker_;  // tells the store this node's word
   std::jthread watcher_;
 };
 

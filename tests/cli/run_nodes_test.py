@@ -109,6 +109,22 @@ class SeveralNodes(Case):
         first, second = self.finish(first, second)
         self.assertEqual((first.code, second.code), (0, 0), (first, second))
 
+    def test_two_ranks_that_end_in_a_pause_of_node_0_are_both_only_lost(self):
+        lose, go = self.folder / "lose", self.folder / "go"
+        program = script(f"touch {self.folder}/ready$RANK; case $RANK in 3|4) name={lose};; *) name={go};; esac;"
+                         f"until [ -e $name ]; do sleep 0.05; done; [ $name = {go} ]")
+        first, second = (self.start_node(node, "--max-lost", "2", *program, ranks=3) for node in range(2))
+        self.assertTrue(wait_until(lambda: all((self.folder / f"ready{rank}").exists() for rank in range(6))))
+        before = sockets_of(second.pid)
+        stop_process(first.pid)
+        lose.touch()
+        # The runner has given up the connection over which it wanted to tell of the first one.
+        self.assertTrue(wait_until(lambda: not before & sockets_of(second.pid), 12))
+        first.send_signal(signal.SIGCONT)
+        go.touch()
+        first, second = self.finish(first, second)
+        self.assertEqual((first.code, second.code), (0, 0), (first, second))
+
     def start_and_stop_node_0(self):
         ready = self.folder / "ready"
         first = self.start_node(0, "sleep", "100")
