@@ -98,7 +98,7 @@ class Agreement {
   std::string id_;
   StoreAccess access_;
   std::chrono::milliseconds goodbye_;
-  std::shared_ptr<Store> store_;                 // used by this thread, and by speaker_ between hello and goodbye
+  std::shared_ptr<Store> store_;                 // used by this thread, and after the constructor by speaker_
   std::shared_ptr<Store> watched_;               // used by watcher_
   std::chrono::steady_clock::time_point heard_;  // when node 0 last answered the watcher
 

@@ -20,6 +20,7 @@
 #include "lib/base/host.h"
 #include "lib/base/suggest.h"
 #include "lib/failure/inject.h"
+#include "lib/security/job_secret.h"
 #include "rendezvous/endpoint.h"
 #include "tutti/error.h"
 
@@ -263,6 +264,8 @@ void fill(const Words& words, Job& job) {
   job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
   if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
   if (words.no_python && words.module) wrong("a module is started by Python: leave out --no-python or --module");
+  if (job.insecure && !job_secret(job.secret_file).empty())
+    wrong("--insecure means no secret, but --secret-file, TUTTI_SECRET or TUTTI_SECRET_FILE gives one; leave out one");
   if (!words.no_python) add_python(job.command, words.module);
 }
 

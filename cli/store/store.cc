@@ -81,6 +81,11 @@ void serve(const Words& words) {
   const EndSignals signals;
   raise_descriptor_limit();  // each client takes a descriptor
   const Secret secret = job_secret(words.secret_file);
+  if (words.insecure && !secret.empty())
+    throw Error{
+        ErrorCode::invalid_argument,
+        "store: --insecure means no secret, but --secret-file, TUTTI_SECRET or TUTTI_SECRET_FILE gives one; leave "
+        "out one"};
   const rendezvous::AccessPolicy access_policy{secret, words.insecure || insecure_allowed(),
                                                job_tls_proxies(secret, words.tls)};
   const rendezvous::TcpStoreServer server{

@@ -85,6 +85,14 @@ class Run(Secrets):
                 self.assertNotIn("too short", done.err)
                 self.assertNotIn(SECRET, done.err)
 
+    def test_one_that_is_to_be_and_not_to_be_used_is_refused(self):
+        for command in (["run", "--insecure"], ["store", "--port", "0", "--insecure"]):
+            for env, words in (({"TUTTI_SECRET": SECRET}, []), ({"TUTTI_SECRET_FILE": str(self.file())}, []),
+                               ({}, ["--secret-file", self.file()])):
+                done = tutti(*command, *words, *(["true"] if command[0] == "run" else []), env=env, limit=10)
+                self.assertEqual((done.code, done.out), (USAGE, ""), done)
+                self.assertIn("--insecure means no secret, but", done.err)
+
     def test_a_dry_run_shows_none(self):
         for env in ({}, {"TUTTI_SECRET": SECRET}):
             done = tutti("run", "--dry-run", "true", env=env)
