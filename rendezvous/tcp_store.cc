@@ -117,12 +117,14 @@ class TcpStore final : public Store {
   }
 
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    constexpr const char* during =
+        "multi_get (of at most 64 MiB together, or 16 MiB from tutti run's store at MASTER_PORT)";
     wait(keys);
     std::vector<std::string> values;
     for_batches(keys, [&](std::span<const std::string> batch) {
       const auto end = deadline();
-      send(with_keys(StoreOp::multi_get, batch), "multi_get", end);
-      for (std::size_t i = 0; i < batch.size(); ++i) values.push_back(recv_text("multi_get", end));
+      send(with_keys(StoreOp::multi_get, batch), during, end);
+      for (std::size_t i = 0; i < batch.size(); ++i) values.push_back(recv_text(during, end));
     });
     return values;
   }
@@ -226,11 +228,24 @@ class TcpStore final : public Store {
     return message;
   }
 
-  /// Calls body(part) for as many elements at a time as a server takes.
+  static std::size_t bytes_of(const std::string& key) { return sizeof(std::uint64_t) + 1 + key.size(); }
+  static std::size_t bytes_of(const KeyValue& pair) {
+    return bytes_of(pair.first) + sizeof(std::uint64_t) + pair.second.size();
+  }
+
+  /// Calls body(part) for as many elements at a time as any server takes, by their number and by their bytes.
   template <class T, class Body>
   static void for_batches(std::span<const T> all, Body body) {
-    for (std::size_t first = 0; first < all.size(); first += max_keys_per_request)
-      body(all.subspan(first, std::min(max_keys_per_request, all.size() - first)));
+    constexpr std::size_t most_bytes = max_value_bytes;  // or one element, if that is longer
+    while (!all.empty()) {
+      std::size_t count = 1;
+      for (std::size_t bytes = bytes_of(all[0]); count < std::min(all.size(), max_keys_per_request); ++count) {
+        bytes += bytes_of(all[count]);
+        if (bytes > most_bytes) break;
+      }
+      body(all.first(count));
+      all = all.subspan(count);
+    }
   }
 
   /// The number of values before the request.

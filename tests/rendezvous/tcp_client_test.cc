@@ -240,6 +240,26 @@ TEST_CASE("more keys than one request may carry go in several") {
   CHECK(server.figures().requests == 2 + 2 + 2 + 2);  // multi_set, check, and of multi_get the wait and the read
 }
 
+TEST_CASE("more bytes than one request may carry go in several") {
+  const TcpStoreServer server{{"127.0.0.1", 0}, {.message_bytes = std::size_t{16} << 20}};
+  const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+  std::vector<Store::KeyValue> pairs;
+  Keys keys;
+  for (int i = 0; i < 3; ++i) {
+    keys.push_back(std::to_string(i) + std::string(rendezvous::max_key_bytes - 2, 'k'));
+    pairs.emplace_back(keys.back(), std::string(rendezvous::max_value_bytes, 'v'));
+  }
+  store->multi_set(pairs);
+  CHECK(store->check(keys));
+  CHECK(server.figures().requests == 3 + 1);
+  keys.resize(4096, keys.back());  // 32 MiB
+  CHECK(store->check(keys));
+  CHECK(contains(error_of([&] {
+                   store->multi_get(Keys{keys[0], keys[1], keys[2]});
+                 }).what(),
+                 "at most 64 MiB together"));
+}
+
 TEST_CASE("a client keeps trying until the server is there") {
   rendezvous::Endpoint endpoint;
   {
