@@ -30,17 +30,29 @@ class Memory {
 
   std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline,
                                         const AccessPolicy& access_policy) {
-    const std::lock_guard lock{mutex_};
-    std::weak_ptr<TcpStoreServer>& known = servers_[to_string(endpoint)];
-    auto server = known.lock();
-    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, access_policy);
+    Place& place = place_of(endpoint);
+    const std::lock_guard lock{place.mutex};
+    auto server = place.server.lock();
+    if (!server)
+      place.server = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, access_policy);
     return server;
   }
 
  private:
+  /// Has a lock of its own, since a server may have to wait until its name is known.
+  struct Place {
+    std::mutex mutex;
+    std::weak_ptr<TcpStoreServer> server;
+  };
+
+  Place& place_of(const Endpoint& endpoint) {
+    const std::lock_guard lock{mutex_};
+    return places_[to_string(endpoint)];
+  }
+
   std::mutex mutex_;
   std::map<std::string, int> openings_;
-  std::map<std::string, std::weak_ptr<TcpStoreServer>> servers_;
+  std::map<std::string, Place> places_;  // whose elements stay where they are
 };
 
 Memory& memory() {

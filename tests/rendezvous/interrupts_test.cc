@@ -7,9 +7,12 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "lib/base/wait_hook.h"
 #include "rendezvous/file_log.h"
+#include "rendezvous/launchers.h"
 #include "tests/rendezvous/harness.h"
 
 namespace tutti::testing {
@@ -68,6 +71,26 @@ TEST_CASE("connecting to a host that answers nothing ends where the program want
 
 TEST_CASE("waiting until a name is known ends where the program wants it") {
   CHECK(end_of([] { rendezvous::listen_on({"nobody.invalid", 0}, Clock::now() + patience); }) == ErrorCode::aborted);
+}
+
+TEST_CASE("a thread opens a store while another waits until the name of its own server is known") {
+  std::atomic<bool> waits{false};
+  std::atomic<bool> opened{false};
+  const Program program{[&] {
+    waits = true;
+    return opened.load();
+  }};
+  ErrorCode end{};
+  std::thread other{[&] {
+    const rendezvous::Launch launch{.size = 2, .rendezvous = "tcp://nobody.invalid:1", .serve = true};
+    end = error_of([&] { rendezvous::open_store(launch, patience); }).code();
+  }};
+  CHECK(eventually([&] { return waits.load(); }));
+  const TempFolder folder;
+  const auto store = rendezvous::open_store({.size = 2, .rendezvous = "file://" + folder.file("store")}, patience);
+  opened = true;
+  other.join();
+  CHECK(end == ErrorCode::aborted);  // and not its deadline
 }
 
 TEST_CASE("waiting for the lock of a file ends where the program wants it") {
