@@ -133,7 +133,9 @@ RankNeeds needs_of(const Job& job) {
   constexpr int pipes = 2;
   constexpr int black_box = 1;
   const bool traced = !job.trace.empty() || variable("TUTTI_TRACE_FILE");
-  const int store = job.node == 0 ? job.nodes : 0;  // one connection of each rank of the job
+  const bool tls = job.tls || environment::is_on("TUTTI_TLS");
+  const int connection = tls ? 3 : 1;  // with TLS also a pair of sockets, to the thread that encrypts
+  const int store = job.node == 0 ? job.nodes * connection : 0;  // of each rank of the job
   return {.descriptors = pipes + black_box + (traced ? 1 : 0) + (job.log_dir.empty() ? 0 : 1) + store};
 }
 

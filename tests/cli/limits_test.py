@@ -28,6 +28,11 @@ class Limits(Case):
                 self.assertSays(done.err, rf"^tutti: {words[0]}: 500 ranks need about \d+ open files, and the hard limit of this "
                                           r"process \(ulimit -Hn\) allows 200; raise it, or start fewer ranks on this host\n$")
 
+    def test_an_encrypted_connection_takes_more_descriptors_than_others(self):
+        done = tutti("run", "-n", "60", "--tls", "sleep", "100", **limited(resource.RLIMIT_NOFILE, 330))
+        self.assertEqual((done.code, done.out), (1, ""), done)
+        self.assertSays(done.err, r"^tutti: run: 60 ranks need about \d+ open files")
+
     def test_the_soft_limit_is_raised_for_us_and_not_for_the_ranks(self):
         if harness.is_sanitized():
             self.skipTest("sanitizers look at memory through descriptors")
