@@ -80,7 +80,8 @@ struct ControlMessage {
     report,     ///< to the coordinator: `report`
     question,   ///< from the coordinator: what do you know about `report`? `number` names the query
     answer,     ///< to the coordinator: `status`, for query `number`
-    reunion,    ///< to the coordinator: the sender wants to go on with the survivors of `report`
+    reunion,    ///< to the coordinator: the sender wants to go on with the survivors of `report`, or, if that is
+                ///< overdue, has given up
     decision,   ///< from the coordinator: the survivors are `ranks`, and their group is `number`
     suspicion,  ///< to the coordinator: a link broke or calls differ, which looks like `failure` from here; of calls,
                 ///< `report` says which the coordinator is to compare

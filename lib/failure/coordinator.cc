@@ -55,7 +55,7 @@ void Coordinator::handle(int from, const ControlMessage& message) {
         if (query.number == message.number && query.asked.erase(from) > 0) query.answers[from] = message.status;
       return tick(Clock::now());
     case ControlMessage::Kind::reunion:
-      return join(from, message.report);
+      return message.report.overdue ? withdraw(from, message.report.group) : join(from, message.report);
     default:
       return;
   }
@@ -254,6 +254,15 @@ void Coordinator::join(int rank, const Report& report) {
   Gathering& gathering = gatherings_[report.group];
   gathering.report = report;
   gathering.here.insert(rank);
+  decide();
+}
+
+/// `rank` has given up, and may do something else now. So the others wait until it calls again.
+void Coordinator::withdraw(int rank, std::uint64_t group) {
+  const auto gathering = gatherings_.find(group);
+  if (gathering == gatherings_.end()) return;  // it is decided
+  gathering->second.here.erase(rank);
+  if (gathering->second.here.empty()) gatherings_.erase(gathering);
   decide();
 }
 

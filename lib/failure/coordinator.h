@@ -68,6 +68,7 @@ class Coordinator {
   bool widen(Query& query);
   RankView view_of(const Query& query, int rank);
   void join(int rank, const Report& report);
+  void withdraw(int rank, std::uint64_t group);
   void decide();
   static void send_departed(ControlConnection& connection, std::span<const int> ranks);
   void tell_who_departed();

@@ -1,5 +1,6 @@
 #include "lib/failure/reunions.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/wait_hook.h"
@@ -9,21 +10,26 @@ namespace tutti::detail {
 std::shared_ptr<Reunions::Awaited> Reunions::begin(const Report& report) {
   auto awaited = std::make_shared<Awaited>(Awaited{report, {}, {}});
   const std::lock_guard lock{mutex_};
-  awaited_[report.group] = awaited;
+  const auto late = std::ranges::find(late_, report.group, &std::pair<std::uint64_t, Reunion>::first);
+  if (late != late_.end()) {
+    awaited->outcome = std::move(late->second);
+    late_.erase(late);
+  } else {
+    awaited_[report.group] = awaited;
+  }
   return awaited;
 }
 
-std::optional<Reunion> Reunions::wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline) {
+std::optional<Reunion> Reunions::wait(Awaited& awaited, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock{mutex_};
-  bool interrupted = false;
   while (!changed_.wait_until(lock, next_question(deadline), [&] { return awaited.outcome.has_value(); })) {
-    if (interrupted || std::chrono::steady_clock::now() >= deadline) break;
+    if (awaited.interrupted || std::chrono::steady_clock::now() >= deadline) break;
     lock.unlock();
-    interrupted = program_interrupts();
+    const bool interrupted = program_interrupts();
     lock.lock();
+    awaited.interrupted = interrupted;
   }
   awaited_.erase(awaited.report.group);
-  if (interrupted && !awaited.outcome) throw Error{ErrorCode::aborted, "shrink: interrupted by the program"};
   return awaited.outcome;
 }
 
@@ -38,7 +44,12 @@ std::vector<Report> Reunions::untold(int coordinator) {
 void Reunions::decided(const ControlMessage& decision) {
   const std::lock_guard lock{mutex_};
   const auto found = awaited_.find(decision.report.group);
-  if (found == awaited_.end()) return;
+  if (found == awaited_.end()) {
+    if (decision.number == 0) return;
+    if (late_.size() == most_late) late_.pop_front();
+    late_.emplace_back(decision.report.group, Reunion{decision.number, decision.ranks});
+    return;
+  }
   if (decision.number == 0) {
     found->second->missing = decision.ranks;
     return;

@@ -2,13 +2,14 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/failure/control_message.h"
@@ -29,13 +30,15 @@ class Reunions {
     Report report;
     std::optional<Reunion> outcome;
     std::vector<int> missing;
-    int told = -1;  // the coordinator that has been told
+    bool interrupted = false;  // by the program
+    int told = -1;             // the coordinator that has been told
   };
 
+  /// If the coordinator decided when this rank had just given up, it gets that decision: the other ranks have theirs.
   std::shared_ptr<Awaited> begin(const Report& report);
-  /// Waits until the coordinator has decided, or until `deadline`. Nothing: it has not decided. Throws Error{aborted}
-  /// if the program interrupts it.
-  std::optional<Reunion> wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline);
+  /// Waits until the coordinator has decided, until `deadline`, or until the program interrupts it. Nothing: it has not
+  /// decided, and this rank has given up.
+  std::optional<Reunion> wait(Awaited& awaited, std::chrono::steady_clock::time_point deadline);
   /// The reports of which `coordinator` has not been told. It is told of each once, since two decisions would make two
   /// groups.
   std::vector<Report> untold(int coordinator);
@@ -43,9 +46,12 @@ class Reunions {
   void decided(const ControlMessage& decision);
 
  private:
+  static constexpr std::size_t most_late = 64;
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // reunions by old group
+  std::deque<std::pair<std::uint64_t, Reunion>> late_;  // decisions that no thread awaited, by old group, oldest first
 };
 
 }  // namespace tutti::detail

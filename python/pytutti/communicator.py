@@ -219,7 +219,7 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
         return self._made(lib.tutti_comm_subgroup, ffi.new("int32_t[]", numbers), len(numbers))
 
     def shrink(self, timeout: Seconds = None) -> "Communicator":
-        """One of the survivors, in the order of their ranks, after PeerLost. Every survivor calls."""
+        """One of the survivors, in the order of their ranks, after PeerLost. Every survivor calls, and may after Timeout."""
         return self._made(lib.tutti_comm_shrink, milliseconds(timeout))
 
     # ---- Questions

@@ -209,7 +209,8 @@ TUTTI_C_API tutti_result tutti_comm_split(tutti_comm* comm, int32_t colour, int3
 /// A communicator of the ranks on this host. All of them call.
 TUTTI_C_API tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm** made);
 /// A communicator of the survivors, in the order of their ranks, after a rank was lost. Every survivor calls; returns
-/// when all have, within `timeout_ms` (0: the communicator's). `comm` stays as it is.
+/// when all have, within `timeout_ms` (0: the communicator's). `comm` stays as it is. After TUTTI_TIMEOUT it may be
+/// called again.
 TUTTI_C_API tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms, tutti_comm** made);
 /// Makes every pending and later call on `comm`, and on those made from it, fail with TUTTI_ABORTED and `reason`, here
 /// at once and on all other ranks soon. Any thread may call, also while an op of yours runs: this rank's calls end when

@@ -159,8 +159,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   void abort(std::string_view reason);
   /// Makes a communicator of the ranks that are still alive, in the order of their ranks here. All of them call; it
   /// returns when all have, within `timeout` (0: the communicator's). This communicator stays as it is. Throws
-  /// Error{timeout} that names the ranks that are alive but did not call, and {unsupported} for ranks without a failure
-  /// detector: threads, or a job of one rank.
+  /// Error{timeout} that names the ranks that are alive but did not call, after which a rank may call again, and
+  /// {unsupported} for ranks without a failure detector: threads, or a job of one rank.
   Communicator shrink(std::chrono::milliseconds timeout = {});
 
   /// The algorithm of a call that moves `bytes` and names none, by the name that CallOptions::algorithm takes.

@@ -26,7 +26,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::hear, played::never_silent, played::open_acceptor;
+using played::dial, played::hear, played::never_silent, played::open_acceptor, played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 class Nobody final : public DetectorUser {
@@ -85,34 +85,6 @@ class Place {
 
  private:
   Descriptor socket_;
-};
-
-/// A coordinator that lets everybody begin and does not say a word from then on.
-template <class Kind>
-class SilentCoordinator {
- public:
-  explicit SilentCoordinator(const Secret& key, int rank = 0) : acceptor_(Kind::anywhere(), {key, rank}) {
-    acceptor_.serve(Purpose::failure_detector, [this](const Hello&, net::Socket socket) {
-      const std::lock_guard lock{mutex_};
-      connections_.emplace_back(std::move(socket)).send({.kind = ControlMessage::Kind::ready});
-      came_.notify_all();
-    });
-  }
-  std::string address() const { return acceptor_.address(); }
-  /// The next who came.
-  ControlConnection take(FailureDetector::Clock::time_point deadline) {
-    std::unique_lock lock{mutex_};
-    REQUIRE(came_.wait_until(lock, deadline, [this] { return !connections_.empty(); }));
-    ControlConnection connection = std::move(connections_.front());
-    connections_.pop_front();
-    return connection;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable came_;
-  std::deque<ControlConnection> connections_;
-  transport::Acceptor acceptor_;  // last: it calls until it is gone
 };
 
 TEST_CASE_TEMPLATE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost", Kind,

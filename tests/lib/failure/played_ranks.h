@@ -1,12 +1,17 @@
 #pragma once
 
+#include <doctest/doctest.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/failure/control_connection.h"
@@ -31,6 +36,34 @@ inline ControlConnection dial(int from, int to, const std::string& address, cons
   const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
   return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
 }
+
+/// A coordinator that lets everybody begin and does not say a word from then on.
+template <class Kind>
+class SilentCoordinator {
+ public:
+  explicit SilentCoordinator(const Secret& key, int rank = 0) : acceptor_(Kind::anywhere(), {key, rank}) {
+    acceptor_.serve(Purpose::failure_detector, [this](const Hello&, net::Socket socket) {
+      const std::lock_guard lock{mutex_};
+      connections_.emplace_back(std::move(socket)).send({.kind = ControlMessage::Kind::ready});
+      came_.notify_all();
+    });
+  }
+  std::string address() const { return acceptor_.address(); }
+  /// The next who came.
+  ControlConnection take(FailureDetector::Clock::time_point deadline) {
+    std::unique_lock lock{mutex_};
+    REQUIRE(came_.wait_until(lock, deadline, [this] { return !connections_.empty(); }));
+    ControlConnection connection = std::move(connections_.front());
+    connections_.pop_front();
+    return connection;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<ControlConnection> connections_;
+  transport::Acceptor acceptor_;  // last: it calls until it is gone
+};
 
 /// Waits for `count` messages of a kind.
 inline bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff_t count,

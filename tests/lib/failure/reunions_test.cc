@@ -1,0 +1,145 @@
+// Ranks that give up a shrink() and call it again.
+
+#include "lib/failure/reunions.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/failure/control_connection.h"
+#include "lib/failure/detector.h"
+#include "tests/lib/failure/played_ranks.h"
+#include "tests/support/address_kinds.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using played::dial, played::never_silent, played::open_acceptor, played::SilentCoordinator;
+using tutti::testing::OverTcp, tutti::testing::OverUnix;
+using Clock = std::chrono::steady_clock;
+
+Report report_of(std::uint64_t group) { return {.group = group, .call = {}, .members = {0, 1}}; }
+
+ControlMessage decision_of(std::uint64_t group, std::uint64_t number) {
+  return {.kind = ControlMessage::Kind::decision, .number = number, .report = report_of(group), .ranks = {0, 1}};
+}
+
+TEST_CASE("a rank that gave up when the coordinator decided gets that decision when it calls again") {
+  Reunions reunions;
+  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));
+  reunions.decided(decision_of(8, 10));
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(6)), Clock::now()));
+  const auto again = reunions.begin(report_of(8));
+  CHECK(reunions.untold(0).empty());
+  const auto outcome = reunions.wait(*again, Clock::now());
+  REQUIRE(outcome);
+  CHECK(outcome->group == 10);
+  CHECK(outcome->members == std::vector<int>{0, 1});
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));  // a decision is taken once
+}
+
+TEST_CASE("the latest decisions that nobody awaits are kept") {
+  Reunions reunions;
+  for (std::uint64_t group = 2; group <= 2000; group += 2) reunions.decided(decision_of(group, group + 2000));
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(2)), Clock::now()));
+  CHECK(reunions.wait(*reunions.begin(report_of(2000)), Clock::now()));
+}
+
+class Nobody final : public DetectorUser {
+ public:
+  void suspected(const std::string&) noexcept override {}
+  void failed(const Failure&) noexcept override {}
+  void departed(const std::vector<int>&) noexcept override {}
+  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+};
+
+/// What a connection brings, message by message.
+class Inbox {
+ public:
+  explicit Inbox(ControlConnection& connection) : connection_(connection) {}
+  /// The next message of that kind; one of another kind if none comes until `deadline`.
+  ControlMessage next(ControlMessage::Kind kind, Clock::time_point deadline) {
+    while (true) {
+      const auto found = std::ranges::find(messages_, kind, &ControlMessage::kind);
+      if (found != messages_.end()) {
+        ControlMessage message = *found;
+        messages_.erase(messages_.begin(), found + 1);
+        return message;
+      }
+      messages_.clear();
+      if (connection_.ended() || Clock::now() >= deadline) return {};
+      pollfd query{.fd = connection_.fd(), .events = POLLIN, .revents = 0};
+      ::poll(&query, 1, 100);
+      connection_.read(messages_);
+    }
+  }
+
+ private:
+  ControlConnection& connection_;
+  std::vector<ControlMessage> messages_;
+};
+
+TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = Clock::now() + 20s;
+  Nobody user;
+  SilentCoordinator<Kind> first{key};
+  FailureDetector second{1, open_acceptor<Kind>(1, key), key};
+  second.begin({{first.address(), "r0"}, {second.address(), "r1"}}, never_silent, user, deadline);
+  ControlConnection connection = first.take(deadline);
+  Inbox inbox{connection};
+  CHECK_THROWS_AS(second.reunite(report_of(8), Clock::now()), Error);
+  ControlMessage last;
+  do last = inbox.next(ControlMessage::Kind::reunion, deadline);
+  while (last.kind == ControlMessage::Kind::reunion && !last.report.overdue);
+  CHECK(last.report.overdue);
+  CHECK(last.report.group == 8);
+}
+
+TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, but wait until it calls again", Kind,
+                   OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = Clock::now() + 20s;
+  Nobody user;
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  std::jthread one{[&] {
+    CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
+  }};
+  ControlConnection second = dial(1, 0, first.address(), key, deadline);
+  Inbox inbox{second};
+  second.send({.kind = ControlMessage::Kind::beat});
+  one.join();
+  const auto call = [&](std::uint64_t group, bool gives_up) {
+    ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(group)};
+    message.report.overdue = gives_up;
+    second.send(message);
+  };
+  call(8, false);
+  CHECK(inbox.next(ControlMessage::Kind::decision, deadline).ranks == std::vector<int>{0});  // is missing
+  call(8, true);
+  call(6, false);
+  REQUIRE(inbox.next(ControlMessage::Kind::decision, deadline).report.group == 6);  // and that rank 1 gave up is read
+
+  std::optional<Reunion> reunion;
+  std::jthread caller{[&] { CHECK_NOTHROW(reunion = first.reunite(report_of(8), deadline)); }};
+  CHECK(inbox.next(ControlMessage::Kind::decision, Clock::now() + 100ms).number == 0);
+  call(8, false);
+  ControlMessage decision;
+  do decision = inbox.next(ControlMessage::Kind::decision, deadline);
+  while (decision.kind == ControlMessage::Kind::decision && decision.number == 0);
+  caller.join();
+  CHECK(decision.ranks == std::vector<int>{0, 1});
+  REQUIRE(reunion);
+  CHECK(reunion->group == decision.number);
+  CHECK(reunion->members == std::vector<int>{0, 1});
+}
+
+}  // namespace
+}  // namespace tutti::detail
