@@ -1,8 +1,9 @@
-// One thread and one Asio loop for all tls_proxies (tls_proxy_pump.cc), and how they end.
+// One thread and one Asio loop for all tls_proxies (tls_proxy_pump.cc), how they end, and what fork() waits for.
 
 #include "lib/security/tls_proxy.h"
 
 #include <openssl/crypto.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -36,11 +37,14 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds drain_time{2};
 
+/// Held where OpenSSL is used outside of the threads of TlsProxies, and while a process is forked.
+constinit std::mutex openssl_or_fork;
+
 }  // namespace
 
 class TlsProxies::Impl {
  public:
-  Impl() : tls_(make_tls_context()) {
+  Impl() : tls_(make_context()) {
     register_exit();
     const std::lock_guard lock{roll().mutex};
     const auto place = roll().alive.insert(this).first;
@@ -52,13 +56,16 @@ class TlsProxies::Impl {
     }
   }
 
+  /// After end(), and not while a process is forked.
   ~Impl() {
-    {
-      const std::lock_guard lock{roll().mutex};
-      roll().alive.erase(this);
-    }
-    stop();
     while (!tls_proxies_.empty()) (*tls_proxies_.begin())->close();
+  }
+
+  /// Drains, and ends the thread, for which fork() waits until then.
+  void end() noexcept {
+    stop();
+    const std::lock_guard lock{roll().mutex};
+    roll().alive.erase(this);
   }
 
   bool is_here() const noexcept { return mark_.is_here(); }
@@ -74,8 +81,12 @@ class TlsProxies::Impl {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return {};
     Descriptor users{ends[0]};
     Descriptor ours{ends[1]};
-    const auto stream =
-        make_encrypted_stream(context_, *tls_, std::move(connection), {ends_, users, std::move(ours)}, side, key);
+    std::shared_ptr<EncryptedStream> stream;
+    {
+      const std::lock_guard no_fork{openssl_or_fork};
+      stream =
+          make_encrypted_stream(context_, *tls_, std::move(connection), {ends_, users, std::move(ours)}, side, key);
+    }
     ++count_;
     asio::post(context_, [this, stream] { add(stream); });
     return users;
@@ -86,6 +97,8 @@ class TlsProxies::Impl {
     for (;;) {
       try {
         context_.run();
+        ::OPENSSL_thread_stop();  // what OpenSSL would do at the end of the thread
+        thread_is_over_ = true;
         return over_.set_value();
       } catch (const std::exception&) {
         // Out of memory between two proxies; nothing is lost.
@@ -106,7 +119,6 @@ class TlsProxies::Impl {
     }
   }
 
-  /// Drains, and ends the thread.
   void stop() noexcept {
     if (stopped_.exchange(true)) return;
     try {
@@ -136,7 +148,7 @@ class TlsProxies::Impl {
     }
   }
 
-  // ---- The end of the program ----------------------------------------------------------------------------------
+  // ---- fork() and the end of the program -----------------------------------------------------------------------
 
   /// The living objects of this process.
   struct Roll {
@@ -155,6 +167,48 @@ class TlsProxies::Impl {
       delete fresh;
     }
     return *found;
+  }
+
+  struct Pause {
+    std::promise<void> begun;
+    std::promise<void> over;
+  };
+
+  /// fork() waits until no thread of this process is inside OpenSSL. Otherwise the child would find its locks taken for
+  /// ever, and could not encrypt connections of its own: it may be a rank, and the parent have the store of its id.
+  static std::shared_ptr<asio::ssl::context> make_context() {
+    static std::once_flag once;
+    std::call_once(once, [] { ::pthread_atfork(before_fork, after_fork, [] { openssl_or_fork.unlock(); }); });
+    const std::lock_guard no_fork{openssl_or_fork};
+    return make_tls_context();
+  }
+
+  static void before_fork() noexcept {
+    openssl_or_fork.lock();
+    roll().mutex.lock();
+    for (Impl* const one : roll().alive) one->pause();
+  }
+
+  /// In the parent. The child begins with a new roll.
+  static void after_fork() noexcept {
+    for (Impl* const one : roll().alive)
+      if (const auto pause = std::exchange(one->pause_, nullptr)) pause->over.set_value();
+    roll().mutex.unlock();
+    openssl_or_fork.unlock();
+  }
+
+  /// Keeps the thread in a place of ours.
+  void pause() noexcept try {
+    pause_ = std::make_shared<Pause>();
+    auto begun = pause_->begun.get_future();
+    asio::post(context_, [pause = pause_] {
+      pause->begun.set_value();
+      pause->over.get_future().wait();
+    });
+    for (const auto limit = Clock::now() + drain_time; !thread_is_over_.load() && Clock::now() < limit;)
+      if (begun.wait_for(std::chrono::milliseconds{1}) == std::future_status::ready) return;
+  } catch (const std::exception&) {
+    // Out of memory: the fork takes its chance.
   }
 
   /// At exit(), the living objects send their data. Objects with static storage may continue after that until they end,
@@ -183,8 +237,10 @@ class TlsProxies::Impl {
   const ForkMark mark_;
   const std::shared_ptr<asio::ssl::context> tls_;
   std::atomic<bool> stopped_{false};
+  std::atomic<bool> thread_is_over_{false};
   std::atomic<std::size_t> count_{0};
   std::promise<void> over_;
+  std::shared_ptr<Pause> pause_;  // while a process is forked
   TlsEnds ends_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
@@ -198,7 +254,13 @@ TlsProxies::TlsProxies() try : impl_(std::make_shared<Impl>()) {
 }
 
 TlsProxies::~TlsProxies() {
-  if (!impl_->is_here()) keep_for_ever(std::move(impl_));
+  if (!impl_->is_here()) {
+    keep_for_ever(std::move(impl_));
+    return;
+  }
+  impl_->end();
+  const std::lock_guard no_fork{openssl_or_fork};
+  impl_.reset();
 }
 
 Descriptor TlsProxies::encrypt(Descriptor connection, Side side, const Digest& key) noexcept try {

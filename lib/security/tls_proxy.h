@@ -22,8 +22,8 @@ namespace tutti {
 /// so strangers never speak TLS to us.
 ///
 /// Each object has one thread. Its destructor waits, two seconds at most, until the data of its users have been sent.
-/// exit() also waits for objects that still live; _exit() and signals do not, and unsent data are lost. In a child of
-/// fork() it does nothing.
+/// exit() also waits for objects that still live; _exit() and signals do not, and unsent data are lost. fork() waits
+/// for a moment until no object is inside OpenSSL. In the child the objects do nothing, and new ones work.
 ///
 /// Threading: any.
 class TlsProxies {

@@ -4,14 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "tests/lib/security/tls_proxy_pair.h"
+#include "tests/support/sample.h"
 
 namespace tutti::testing {
 namespace {
@@ -95,6 +98,27 @@ TEST_CASE("a child of fork() has no say, and does not wait") {
   CHECK(status == 0);
   REQUIRE(write_all(pair.first, "still here"));
   CHECK(read(pair.second, 10) == "still here");
+}
+
+TEST_CASE("a child of fork() can encrypt, whatever its parent's threads do then") {
+  if (sanitized) return;  // threads after fork(), and allocators that are not made for that
+  std::atomic<bool> over{false};
+  std::thread busy{[&] {
+    while (!over) Pair{}.ready();
+  }};
+  for (int i = 0; i < 40; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      const Pair own;
+      ::_exit(own.ready() ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  over = true;
+  busy.join();
 }
 
 }  // namespace tutti::testing
