@@ -162,6 +162,7 @@ class NetworkParser {
   void begin_section(const Words& words) {
     want(words, 2, 99, "for ALGORITHM [ALGORITHM...]");
     if (file_.sections_.empty()) check_general();
+    if (file_.general_.gpu) refuse("\"for\" has no meaning where ranks share a GPU; leave it out");
     const Words names{words.begin() + 1, words.end()};
     for (const std::string& name : names) {
       check_algorithm(name);

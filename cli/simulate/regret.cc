@@ -78,7 +78,8 @@ std::vector<Regret> regret(const algorithms::TuningTable& table, Collective coll
                            const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell) {
   std::vector<SimulatedCall> tasks;
   for (const int n : ranks)
-    for (const std::size_t bytes : sizes) {
+    for (const std::size_t size : sizes) {
+      const std::size_t bytes = moved_bytes(collective, n, size);
       const int on_each = ranks_on_each_host(file, n);
       const algorithms::Choice chosen = table.select({.collective = collective,
                                                       .ranks = n,

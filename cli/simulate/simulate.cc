@@ -111,7 +111,8 @@ std::vector<std::string> split(const std::string& list) {
 std::vector<std::size_t> numbers(const std::string& list, const char* option, std::size_t factor) {
   const auto one = [&](const std::string& word) {
     const auto value = parse_bytes(word);
-    if (!value) wrong(fmt::format("{} takes numbers such as 8, 64K or 8-1M, not \"{}\"", option, word));
+    const bool is_whole = std::string_view{option} != "-n" || word.find('.') == std::string::npos;
+    if (!value || !is_whole) wrong(fmt::format("{} takes numbers such as 8, 64K or 8-1M, not \"{}\"", option, word));
     return *value;
   };
   std::vector<std::size_t> found;
@@ -212,7 +213,8 @@ int show(const Options& options, Collective collective, const interchange::Forei
   const std::vector<std::size_t> sizes = sizes_of(options, collective);
   std::vector<simulate::Job> jobs;
   for (const int ranks : rank_counts(options))
-    for (const std::size_t bytes : sizes) {
+    for (const std::size_t size : sizes) {
+      const std::size_t bytes = simulate::moved_bytes(collective, ranks, size);
       if (!options.import.empty())
         jobs.push_back({{collective, foreign.view.choice, ranks, options.root, bytes, &foreign.given.plans},
                         file.for_algorithm(foreign.entry.name)});

@@ -6,15 +6,35 @@
 namespace tutti::cli::simulate {
 namespace {
 
+/// A rank's part of some bytes, or all of them, in elements of that size.
+struct Part {
+  std::size_t parts;
+  std::size_t elements;
+  std::size_t element;
+};
+
+Part part_of(Collective collective, int ranks, std::size_t bytes) {
+  if (!detail::traits_of(collective).has_parts()) {
+    const std::size_t element = bytes % 4 == 0 ? 4 : 1;
+    return {1, bytes / element, element};
+  }
+  const auto parts = static_cast<std::size_t>(ranks);
+  const std::size_t element = bytes / parts >= 4 ? 4 : 1;
+  return {parts, bytes / parts / element, element};
+}
+
 detail::Partition partition_of(const SimulatedCall& simulated) {
-  const std::size_t element = simulated.bytes % 4 == 0 ? 4 : 1;
-  const std::size_t parts =
-      detail::traits_of(simulated.collective).has_parts() ? static_cast<std::size_t>(simulated.ranks) : 1;
-  return detail::Partition::of(simulated.collective, simulated.bytes / parts / element, simulated.ranks,
-                               simulated.pipeline(), element);
+  const Part part = part_of(simulated.collective, simulated.ranks, simulated.bytes);
+  return detail::Partition::of(simulated.collective, part.elements, simulated.ranks, simulated.pipeline(),
+                               part.element);
 }
 
 }  // namespace
+
+std::size_t moved_bytes(Collective collective, int ranks, std::size_t bytes) {
+  const Part part = part_of(collective, ranks, bytes);
+  return part.parts * part.elements * part.element;
+}
 
 algorithms::Plan SimulatedCall::plan(int rank) const {
   if (given != nullptr) return given->at(static_cast<std::size_t>(rank));

@@ -25,6 +25,9 @@ struct SimulatedCall {
   int pipeline() const { return given != nullptr ? given->front().shape.pipeline : choice.pipeline; }
 };
 
+/// What is moved of a call of that many bytes: equal parts of whole elements, as in `tutti bench`.
+std::size_t moved_bytes(Collective collective, int ranks, std::size_t bytes);
+
 /// The bytes of blocks, cut as the engine cuts them.
 class BlockSizes {
  public:

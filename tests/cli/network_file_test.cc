@@ -102,6 +102,8 @@ TEST_CASE("an error is named with file and line") {
   says(good + "for thee\n",
        "a.net:13: there is no algorithm \"thee\". Did you mean \"tree\"? `tutti plan --list` has all of them.");
   says(good + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
+  says(good + "for tree\ngpu wait 2us\n",
+       "a.net:14: \"gpu\" is for the whole network and must come before the first \"for\".");
   says(good + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");
   says("", "a.net:1: until here a line \"name WORDS\" is missing");
 }

@@ -134,8 +134,8 @@ TEST_CASE("simulate: a GPU's network file has all of its lines, and none of a ne
         "a.net:10: \"gpu wait\" is given twice, first in line 6; leave out one of them.");
   CHECK(problem(made_up + "gpu speed 2us\n") ==
         "a.net:10: a gpu has memory, kernel, wait, signal, latency and change, not \"speed\".");
-  CHECK(problem(made_up + "for ring\ngpu wait 2us\n") ==
-        "a.net:11: \"gpu\" is for the whole network and must come before the first \"for\".");
+  CHECK(problem(made_up + "for ring\nreduce 1GB/s\n") ==
+        "a.net:10: \"for\" has no meaning where ranks share a GPU; leave it out.");
 }
 
 }  // namespace

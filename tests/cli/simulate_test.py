@@ -209,6 +209,20 @@ class Calibrate(Case):
         self.assertGreater(float(trials[1][3]), (4 - 0.25) * 1024 * 1024 * 8 / 1e9 * 1e6, done)
 
 
+class Parts(Case):
+    def test_sizes_are_those_of_equal_parts(self):
+        file = self.folder / "points.csv"
+        for words in (["all_gather", "-n", "64", "--size", "200"], ["all_gather", "-n", "3", "--size", "1000"],
+                      ["all_gather", "-n", "64", "--size", "63"], ["all_reduce", "-n", "64", "--size", "203"]):
+            done = simulate(*words, "--algo", "ring", "--net", "100g", "--csv", file)
+            self.assertEqual(done.code, 0, done)
+            row, = csv.DictReader(file.read_text().splitlines())
+            moved = {"200": 192, "1000": 996, "63": 0, "203": 203}[words[-1]]
+            self.assertEqual(int(row["bytes"]), moved, row)
+            self.assertEqual(float(row["bus_bytes_per_second"]) > 0, moved > 0, row)
+            file.unlink()
+
+
 class Refusal(Case):
     def test_what_is_wrong_is_said(self):
         broken = self.folder / "broken.net"
@@ -221,6 +235,7 @@ class Refusal(Case):
             (("all_reduce", "--net", str(broken)), r"broken.net:2: the latency must be like"),
             (("all_reduce", "--net", str(unknown)), r'unknown.net:2: there is no keyword "bandwidth". There are: name, .*for\.\n$'),
             (("all_reduce", "-n", "0"), r"-n takes 1 to"),
+            (("all_reduce", "-n", "2.7"), r'-n takes numbers .* not "2.7"'),
             (("all_reduce", "-n", "9-3"), r'"9-3" is not a range'),
             (("all_reduce", "--size", "much"), r"--size takes numbers"),
             (("all_reduce", "--size", "-4"), r'--size takes numbers such as 8, 64K or 8-1M, not "-4"'),
