@@ -57,8 +57,7 @@ Json placement(const Timing& timing, const Options& options) {
 }
 
 Json single_calls(const Series& series, const Options& options) {
-  const auto skip = std::min(series.slowest.size(), static_cast<std::size_t>(options.skip));
-  const Statistics all = statistics({series.slowest.begin() + static_cast<std::ptrdiff_t>(skip), series.slowest.end()});
+  const Statistics all = statistics(counted(series, options));
   Json block{{"skipped_iterations", options.skip},
              {"min_us", all.least},
              {"max_us", all.most},

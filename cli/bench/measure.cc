@@ -126,7 +126,7 @@ Timing measure(Case& work, Placement placement, const Options& options, Control&
   }
   if (options.wants_series()) extend_series(work, placement, timing.iterations, options, control, timing.series);
   if (!options.wants_loop()) {
-    timing.microseconds = statistics(timing.series.slowest).p50;
+    timing.microseconds = statistics(counted(timing.series, options)).p50;
     timing.iterations = static_cast<int>(timing.series.slowest.size());
   }
   timing.bandwidth = bandwidth(work.row().what, work.row().bytes(), timing.microseconds, work.ranks());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -27,6 +28,12 @@ struct Series {
   std::vector<std::vector<double>> by_rank;  ///< [rank][iteration]
   int late = 0;                              ///< iterations that a rank began after the window had opened
 };
+
+/// The slowest rank's times, without the first ones that -K leaves out.
+inline std::vector<double> counted(const Series& series, const Options& options) {
+  const auto skip = std::min(series.slowest.size(), static_cast<std::size_t>(options.skip));
+  return {series.slowest.begin() + static_cast<std::ptrdiff_t>(skip), series.slowest.end()};
+}
 
 /// One placement of one row. Meaningful on rank 0.
 struct Timing {

@@ -90,7 +90,7 @@ Statistics statistics(std::vector<double> times) {
   Statistics result;
   result.least = times.front();
   result.most = times.back();
-  result.p50 = times[times.size() / 2];
+  result.p50 = percentile(times, 50);
   result.p95 = percentile(times, 95);
   result.p99 = percentile(times, 99);
   const auto n = static_cast<double>(times.size());

@@ -104,10 +104,11 @@ constexpr Option options_there[] = {
      [](O& o, Text n, Text v) { o.cycles = whole(n, v, 0); }},
     {'p', "parallel_init", "0|1", "accepted, without effect", without_effect},
     {'c', "check", "N", "verified repetitions per row (1)", [](O& o, Text n, Text v) { o.check = whole(n, v, 0); }},
-    {'o', "op", "OP", "sum prod min max avg mulsum band bor bxor all (sum)", [](O& o, Text, Text v) { o.op = v; }},
+    {'o', "op", "OP", "sum prod min max avg mulsum, or all of these; band bor bxor (sum)",
+     [](O& o, Text, Text v) { o.op = v; }},
     {'d', "datatype", "TYPE",
-     "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 int16 uint16 bool complex64 "
-     "complex128 all (float)",
+     "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16, or all of these; int16 uint16 bool "
+     "complex64 complex128 (float)",
      [](O& o, Text, Text v) { o.type = v; }},
     {'r', "root", "RANK", "root, or all (0)",
      [](O& o, Text n, Text v) { o.root = v == "all" || v == "-1" ? "all" : std::to_string(whole(n, v, 0)); }},

@@ -36,10 +36,7 @@ std::vector<Column> placement_columns(const Options& options) {
   return columns;
 }
 
-Statistics summary(const Series& series, const Options& options) {
-  const auto skip = std::min(series.slowest.size(), static_cast<std::size_t>(options.skip));
-  return statistics({series.slowest.begin() + static_cast<std::ptrdiff_t>(skip), series.slowest.end()});
-}
+Statistics summary(const Series& series, const Options& options) { return statistics(counted(series, options)); }
 
 std::string placement_cells(const Timing* timing, const Options& options) {
   std::string cells;

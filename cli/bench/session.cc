@@ -259,7 +259,7 @@ void Session::compare_row(const Row& row) {
     }
   }
   if (!first()) return;
-  for (std::size_t i = 0; i < series.size(); ++i) comparison.contenders[i].times = series[i].slowest;
+  for (std::size_t i = 0; i < series.size(); ++i) comparison.contenders[i].times = counted(series[i], options_);
   comparison.settle(row.what, comm().size());
   for (std::size_t i = 0; i < series.size(); ++i) {
     const Contender& one = comparison.contenders[i];

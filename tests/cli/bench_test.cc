@@ -192,7 +192,7 @@ TEST_CASE("percentiles are the nearest rank") {
   const Statistics all = statistics(times);
   CHECK(all.least == 1);
   CHECK(all.most == 100);
-  CHECK(all.p50 == 51);
+  CHECK(all.p50 == 50);
   CHECK(all.p95 == 95);
   CHECK(all.p99 == 99);
   CHECK(all.mean == doctest::Approx(50.5));

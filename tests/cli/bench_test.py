@@ -212,6 +212,16 @@ class Comparing(Case):
         self.assertEqual(len(data["tutti"]["conclusions"]), 2)
         self.assertSays(data["tutti"]["conclusions"][1], "where no algorithm is named, tutti takes direct")
 
+    def test_leading_iterations_are_left_out_of_a_comparison_too(self):
+        for words in (["--compare", "ring,direct"], ["--format", "short"]):
+            done = tutti("bench", "all_reduce", "-g", "2", "-b", "64", "-e", "64", "-n", "20", "-K", "19", *words, "-J",
+                         self.folder / "k.json")
+            self.assertEqual(done.code, 0, done)
+            for result in json.loads((self.folder / "k.json").read_text())["results"]:
+                rest = result["out_of_place_per_iter"]["times_us"][19:]
+                self.assertEqual(result["out_of_place"]["time"], sorted(rest)[len(rest) // 2], result)
+            (self.folder / "k.json").unlink()
+
     def test_a_wrong_name_is_told_before_any_rank_starts(self):
         done = tutti("bench", "all_reduce", "-g", "2", "--compare", "ring,rnig")
         self.assertEqual(done.code, 6, done)
