@@ -25,6 +25,8 @@
 #include "cli/base/output.h"
 #include "cli/base/own_path.h"
 #include "cli/base/sizes.h"
+#include "lib/base/environment.h"
+#include "rendezvous/launchers.h"
 #include "tutti/tutti.h"
 
 namespace tutti::cli::bench {
@@ -48,6 +50,7 @@ struct Options {
   std::vector<int> ranks{2, 8, 32};
   std::size_t bytes = std::size_t{64} << 20;
   int repetitions = 5;
+  bool is_rank = false;  ///< of a job that another process of this program has started
 };
 
 [[noreturn]] void wrong(const std::string& why) {
@@ -62,13 +65,17 @@ int whole_number(const std::string& text, int most) {
   return value;
 }
 
+constexpr std::string_view of_own_job = "--in-own-job";  // given by this program to the ranks that it starts
+
 Options parse(int argc, char** argv) {
   Options options{.what = argv[0]};
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
-    if (name != "-g" && name != "-b" && name != "--repetitions") wrong(fmt::format("no option \"{}\"", name));
+    if (name != "-g" && name != "-b" && name != "--repetitions" && name != of_own_job)
+      wrong(fmt::format("no option \"{}\"", name));
     if (i + 1 == argc) wrong(fmt::format("{} needs a value", name));
     const std::string value = argv[i + 1];
+    if (name == of_own_job) options.is_rank = true;
     if (name == "--repetitions") options.repetitions = whole_number(value, 1000);
     if (name == "-b") {
       const auto bytes = parse_bytes(value);
@@ -167,8 +174,8 @@ int run_rank(const Options& options) {
 /// The first line of the ranks' output.
 std::string line_of_job(const Options& options, int ranks) {
   const std::string quoted = own_path();
-  const std::string command = fmt::format("exec '{0}' run -n {1} --label never '{0}' bench {2} -b {3}", quoted, ranks,
-                                          options.what, options.bytes);
+  const std::string command = fmt::format("exec '{0}' run -n {1} --label never '{0}' bench {2} -b {3} {4} 1", quoted,
+                                          ranks, options.what, options.bytes, of_own_job);
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> job{::popen(command.c_str(), "re"), ::pclose};
   char line[256] = "";
   if (!job || std::fgets(line, sizeof line, job.get()) == nullptr)
@@ -199,7 +206,11 @@ int footprint_main(int argc, char** argv) {
     return exit_success;
   }
   const Options options = parse(argc, argv);
-  if (std::getenv("TUTTI_RDZV") != nullptr || std::getenv("WORLD_SIZE") != nullptr) return run_rank(options);
+  if (options.is_rank) return run_rank(options);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
+  if (launch.size > 1 || !launch.rendezvous.empty())
+    throw Error{ErrorCode::unsupported, fmt::format("bench: {} starts ranks itself; run it without a launcher ({})",
+                                                    options.what, launch.source)};
   for (const int ranks : options.ranks) {
     if (options.what == "startup") {
       start_up(options, ranks);

@@ -31,6 +31,15 @@ class Footprint(Case):
                 self.assertEqual(len(done.lines), 1, done)
                 self.assertRegex(done.lines[0], f"^{pattern}$")
 
+    def test_it_is_no_program_for_a_launcher(self):
+        done = tutti("bench", "memory", "-g", "2", "-b", "1M", env={"WORLD_SIZE": "1"})
+        self.assertEqual((done.code, done.out), (6, ""), done)
+        self.assertSays(done.err, "WORLD_SIZE is set, but RANK is not")
+        for what, ranks in (("startup", 2), ("waiting", 1), ("memory", 2)):
+            done = tutti("run", "-n", ranks, "--no-label", harness.PROGRAM, "bench", what, "-g", "2", limit=60)
+            self.assertEqual((done.code, done.out), (5, ""), done)
+            self.assertSays(done.err, f"bench: {what} starts ranks itself; run it without a launcher ")
+
     def test_wrong_options_are_refused(self):
         for words in (["-x", "1"], ["-g"], ["-g", "0"], ["-g", "2,a"], ["-b", "many"], ["--repetitions", "-1"]):
             with self.subTest(words=words):
