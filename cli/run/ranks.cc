@@ -204,6 +204,8 @@ void reap_orphans(const std::vector<Rank>& ranks) {
 }
 
 void end_orphans(Clock::time_point until, const std::vector<pid_t>& others) {
+  // Even without a grace period: a killed process takes a moment to end, and leaves its children to us.
+  until = std::max(until, Clock::now() + std::chrono::seconds{1});
   sigset_t child;
   ::sigemptyset(&child);
   ::sigaddset(&child, SIGCHLD);

@@ -81,8 +81,8 @@ std::vector<pid_t> children();
 
 /// Processes that outlive their parents become our children. Reaps those of them that have ended, except `ranks`.
 void reap_orphans(const std::vector<Rank>& ranks);
-/// Call it when all ranks are gone: kills all children and their descendants, until none is left or `until` has passed,
-/// except `others`, which this process had before it was a runner. SIGCHLD must be blocked.
+/// Call it when all ranks are gone: kills all children and their descendants, until none is left or `until`, and at
+/// least a second, has passed, except `others`, which this process had before it was a runner. SIGCHLD must be blocked.
 void end_orphans(Clock::time_point until, const std::vector<pid_t>& others);
 
 }  // namespace tutti::cli

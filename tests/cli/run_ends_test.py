@@ -35,6 +35,11 @@ class Ends(Case):
         self.assertEqual(done.code, 128 + signal.SIGKILL, done)
         self.assertSays(done.err, r"rank 2 .* was killed by SIGKILL; it wrote nothing")
 
+    def test_without_grace_a_child_in_a_session_of_its_own_ends_with_the_job(self):
+        done = tutti("run", "--kill-grace", "0", *script("setsid sleep 100 & echo $!"))
+        self.assertEqual(done.code, 0, done)
+        self.assertTrue(is_gone(done.out.strip()), done)
+
     def test_a_rank_killed_from_outside_ends_the_job(self):
         process = start(harness.PROGRAM, "run", "-n", "3", "--no-label", *script("echo $RANK $$; exec sleep 100"))
         pids = dict(process.stdout.readline().split() for _ in range(3))
