@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -359,12 +358,9 @@ void Runner::kill_all() {
 void Runner::on_time() {
   const Clock::time_point now = Clock::now();
   if (timeout_at_ && now >= *timeout_at_) {
-    std::vector<int> late;
-    for (const Rank& rank : ranks_) {
-      if (rank.running()) late.push_back(rank.number());
-    }
-    const std::string text = fmt::format("the job did not end within {:g} s; still running: rank {}",
-                                         static_cast<double>(job_.timeout.count()) / 1000, fmt::join(late, ", "));
+    const std::string text =
+        fmt::format("the job did not end within {:g} s; still running: {}",
+                    static_cast<double>(job_.timeout.count()) / 1000, still_running(ranks_, outcome_.has_value()));
     say(text + "; ending all ranks (--timeout)");
     if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
     end_all(SIGTERM, {exit_job_timeout, text, job_.node});

@@ -1,6 +1,7 @@
 #include "cli/run/post_mortem.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "cli/blackbox/blackbox.h"
 #include "tutti/error.h"
@@ -52,6 +53,15 @@ std::string last_moments(const Rank& culprit, const std::vector<Rank>& ranks) {
   const Snapshot* const box = box_of(culprit, boxes);
   const std::string last = box ? last_call(*box, boxes) : "";
   return last.empty() ? first_of(compare(boxes, Tense::past)) : last;
+}
+
+std::string still_running(const std::vector<Rank>& ranks, bool all_well) {
+  std::vector<int> late;
+  for (const Rank& rank : ranks) {
+    if (rank.running()) late.push_back(rank.number());
+  }
+  if (!late.empty()) return fmt::format("rank {}", fmt::join(late, ", "));
+  return all_well ? "no rank, but their output is not read" : "ranks of other nodes";
 }
 
 std::string who_waits(const std::vector<Rank>& ranks) {

@@ -18,6 +18,10 @@ const Rank& first_to_fail(const Rank& suspect, const std::vector<Rank>& ranks);
 /// messages of the ranks.
 std::string last_moments(const Rank& culprit, const std::vector<Rank>& ranks);
 
+/// The ranks that still run in a job that did not end in time, or what else it waits for; `all_well`: all nodes have
+/// said that theirs have ended well.
+std::string still_running(const std::vector<Rank>& ranks, bool all_well);
+
 /// The rank that the others wait for in a job that did not end in time; empty if unknown.
 std::string who_waits(const std::vector<Rank>& ranks);
 

@@ -65,6 +65,12 @@ class SeveralNodes(Case):
                 for other in {0, 1, 2} - {culprit}:
                     self.assertSays(done[other].err, rf"on node {culprit} rank {2 * culprit + 1} .* exited with code 7")
 
+    def test_a_timeout_says_that_ranks_of_other_nodes_run(self):
+        first, second = self.start_node(0, "--timeout", "3", "true"), self.start_node(1, "sleep", "100")
+        first, second = self.finish(first, second)
+        self.assertEqual((first.code, second.code), (124, 124), (first, second))
+        self.assertSays(first.err, "did not end within 3 s; still running: ranks of other nodes; ending all")
+
     def test_an_interrupt_of_one_runner_ends_all(self):
         ready = self.folder / "ready"
         first = self.start_node(0, "sleep", "100")
