@@ -39,6 +39,13 @@ Endpoint endpoint_of(const Job& job) {
   return {job.host.empty() ? "127.0.0.1" : job.host, static_cast<std::uint16_t>(job.port)};
 }
 
+/// The name of a pod may become known only some time after the pod has started.
+void await_name(const Endpoint& endpoint) {
+  const auto deadline = std::chrono::steady_clock::now() + patience();
+  while (rendezvous::resolve(endpoint, deadline).addresses.empty() && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds{200});
+}
+
 /// If node 0 listened there, it would wait for the others without end.
 void refuse_hidden_loopback(const Endpoint& endpoint) {
   const std::string address = rendezvous::hidden_loopback(endpoint, std::chrono::steady_clock::now() + patience());
@@ -95,7 +102,10 @@ struct JobStore::Parts {
 
 void JobStore::await(const Job& job) {
   const Endpoint endpoint = endpoint_of(job);
-  if (job.nodes > 1 && job.node == 0) refuse_hidden_loopback(endpoint);
+  if (job.nodes > 1 && job.node == 0) {
+    await_name(endpoint);
+    refuse_hidden_loopback(endpoint);
+  }
   if (job.node == 0) return;
   const rendezvous::AccessPolicy access_policy = access_policy_of(job);
   const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());

@@ -14,9 +14,9 @@ namespace tutti::cli {
 /// store, and those of other nodes join it.
 class JobStore {
  public:
-  /// Returns once the runner of node 0 answers, and not the one of an earlier job that is about to go; throws Error if
-  /// it does not in time. Call it before the constructor and while signals still have their usual actions: it can take
-  /// minutes.
+  /// On node 0, returns once its name is known. Elsewhere, once the runner of node 0 answers, and not the one of an
+  /// earlier job that is about to go; throws Error if it does not in time. Call it before the constructor and while
+  /// signals still have their usual actions: it can take minutes.
   static void await(const Job& job);
   /// Throws Error if the port is taken (naming it), if the runner of node 0 does not answer, or if the nodes disagree.
   explicit JobStore(const Job& job);

@@ -191,6 +191,14 @@ class SeveralNodes(Case):
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, re.escape(self.endpoint))
 
+    def test_node_0_waits_until_its_name_is_known_as_the_others_do(self):
+        process = start(harness.PROGRAM, "run", "--nnodes", "2", "--rdzv-endpoint", "nobody.invalid:1", "true",
+                        env={"TUTTI_TIMEOUT": "4"})
+        done = harness.Finished(process, 20)
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "cannot resolve the name nobody.invalid|did not answer for nobody.invalid")
+        self.assertGreater(done.seconds, 3.5, done)
+
     def test_a_runner_that_waits_for_node_0_can_be_interrupted(self):
         process = self.start_node(1, "true")
         self.assertTrue(wait_until(lambda: harness.state_of(process.pid) == "S"))  # between two tries
