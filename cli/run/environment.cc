@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/run/store.h"
 #include "lib/api/settings.h"
 #include "lib/base/environment.h"
 #include "lib/failure/inject.h"
@@ -28,17 +29,17 @@ std::string as_typed(const std::string& word) {
   return quoted + "'";
 }
 
-std::string preview_port(const Job& job) { return job.port == 0 ? "<free port>" : std::to_string(job.port); }
+std::string preview_port(const rendezvous::Endpoint& endpoint) {
+  return endpoint.port == 0 ? "<free port>" : std::to_string(endpoint.port);
+}
 
 /// Where the ranks would meet, as far as it is known before the store is there.
 RendezvousUrl preview_url(const Job& job) {
-  RendezvousUrl rdzv{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
-  rdzv.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
-  rdzv.endpoint.port = static_cast<std::uint16_t>(job.port);
-  const std::string address = to_string(rdzv.endpoint);  // an IPv6 host has brackets
-  rdzv.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + preview_port(job);
-  const bool secret = !job.secret_file.empty() || !job_secret().empty();
-  if (job.nodes == 1 && !secret && !job.insecure)
+  const StorePlaces places = store_places(job);
+  RendezvousUrl rdzv{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = places.plain};
+  const std::string address = to_string(places.ours);  // an IPv6 host has brackets
+  rdzv.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + preview_port(places.ours);
+  if (places.two_stores && job_secret(job.secret_file).empty())
     rdzv.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
   return rdzv;
 }
@@ -125,7 +126,7 @@ void check_variables(const Job& job) {
 
 std::string describe_ranks(const Job& job) {
   const RendezvousUrl rdzv = preview_url(job);
-  const std::string port = preview_port(job);
+  const std::string port = preview_port(rdzv.endpoint);
   std::string text;
   for (int local = 0; local < job.ranks_here; ++local) {
     text += "[" + std::to_string(job.first_rank() + local) + "]";

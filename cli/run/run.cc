@@ -222,6 +222,10 @@ void set_exports(const Words& words, Job& job) {
     const std::size_t end = word.find('=');
     if (end == 0 || word.empty()) wrong(fmt::format("-x takes NAME or NAME=VALUE, not \"{}\"", word));
     if (end != std::string::npos) {
+      for (const auto& [name, option] :
+           {std::pair{"TUTTI_SECRET_FILE=", "--secret-file FILE"}, {"TUTTI_TLS=", "--tls"}})
+        if (word.starts_with(name))
+          wrong(fmt::format("-x {}...: the job's store must know it, too: use {}", name, option));
       if (word.starts_with("TUTTI_SECRET="))
         wrong("a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
       job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));

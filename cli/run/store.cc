@@ -84,12 +84,21 @@ rendezvous::ServerLimits limits_of_plain_store() {
 
 }  // namespace
 
+StorePlaces store_places(const Job& job) {
+  const Endpoint asked = endpoint_of(job);
+  const bool open = (job.insecure || insecure_allowed()) && job_secret(job.secret_file).empty();
+  if (job.nodes > 1 || open) return {asked, asked};
+  StorePlaces places{asked, {"127.0.0.1", 0}, true};
+  // A requested port is one that torchrun would have given to PyTorch's clients.
+  if (asked.port != 0 && is_loopback(asked)) std::swap(places.ours.port, places.plain.port);
+  return places;
+}
+
 struct JobStore::Parts {
-  Endpoint asked;  // port 0 if the kernel chooses
+  StorePlaces places;
   rendezvous::AccessPolicy access_policy;
-  bool makes_secrets = false;     // a new one for each attempt
-  bool tls = false;               // even if the environment does not say so
-  bool serves_plain_too = false;  // on loopback, for PyTorch's clients, which cannot make a proof
+  bool makes_secrets = false;  // a new one for each attempt
+  bool tls = false;            // even if the environment does not say so
   int max_lost = 0;
   int lost = 0;  // on one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
@@ -126,12 +135,12 @@ void JobStore::await(const Job& job) {
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
-  const Endpoint endpoint = parts_->asked = endpoint_of(job);
+  const Endpoint endpoint = endpoint_of(job);
+  parts_->places = store_places(job);
   parts_->max_lost = job.max_lost;
   parts_->access_policy = access_policy_of(job);
   parts_->makes_secrets = makes_secrets(job, parts_->access_policy);
   parts_->tls = job.tls;
-  parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->access_policy.secret.empty());
   const std::string id = id_of(job);
   parts_->rdzv.id = id;
   meet_at(endpoint, endpoint);
@@ -207,17 +216,14 @@ void JobStore::serve() {
     parts.access_policy.secret = parts.rdzv.made_secret = Secret::random();
     parts.access_policy.tls_proxies = job_tls_proxies(parts.access_policy.secret, parts.tls);
   }
-  Endpoint ours = parts.asked;
-  Endpoint plain{"127.0.0.1", 0};
-  // A requested port is one that torchrun would have given to PyTorch's clients.
-  if (parts.serves_plain_too && ours.port != 0 && is_loopback(ours)) std::swap(ours.port, plain.port);
+  Endpoint ours = parts.places.ours;
   parts.server = start(ours, parts.access_policy);
   ours.port = parts.server->endpoint().port;
   if (!parts.server->is_on_loopback() && !parts.server->has_secret())
     say_error(
         fmt::format("tutti: everybody who can reach {} can join this job; use a network you trust\n", to_string(ours)));
-  if (!parts.serves_plain_too) return meet_at(ours, ours);
-  parts.plain = start(plain, {}, limits_of_plain_store());
+  if (!parts.places.two_stores) return meet_at(ours, ours);
+  parts.plain = start(parts.places.plain, {}, limits_of_plain_store());
   meet_at(ours, parts.plain->endpoint());
 }
 

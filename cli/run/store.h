@@ -10,6 +10,14 @@
 
 namespace tutti::cli {
 
+/// Where the store of a job is, and the one that PyTorch's clients can join; port 0: the kernel chooses it.
+struct StorePlaces {
+  rendezvous::Endpoint ours;
+  rendezvous::Endpoint plain;
+  bool two_stores = false;  ///< PyTorch's clients cannot prove a secret, so they have a store of their own, on loopback
+};
+StorePlaces store_places(const Job& job);
+
 /// The store in which the ranks of a job meet, and the agreement on how the job ends. The runner of node 0 serves the
 /// store, and those of other nodes join it.
 class JobStore {

@@ -328,6 +328,17 @@ class CommandLine(Case):
         done = tutti("run", "--nnodes", "2", "--rdzv", "[fd00::1]:29400", "--dry-run", "true")
         self.assertSays(done.out, r"TUTTI_RDZV='store://\[fd00::1\]:29400' .* MASTER_ADDR=fd00::1 MASTER_PORT=29400")
 
+    def test_a_dry_run_names_the_places_of_the_run(self):
+        port = harness.free_port()
+        for words in (["--rdzv", f"127.0.0.1:{port}"], ["--rdzv", f"127.0.0.1:{port}", "--insecure"], [],
+                      ["--rdzv", f"0.0.0.0:{port}"]):
+            places = tutti("run", *words, *script('echo "$TUTTI_RDZV $MASTER_ADDR $MASTER_PORT"')).lines[0].split()
+            shown = tutti("run", *words, "--dry-run", "true").out
+            for name, place in zip(("TUTTI_RDZV", "MASTER_ADDR", "MASTER_PORT"), places):
+                if name != "MASTER_ADDR" and str(port) not in place:
+                    place = re.sub(r"\d+$", "<free port>", place)
+                self.assertRegex(shown, rf"{name}='?{re.escape(place)}'? ")
+
     def test_wrong_words_are_explained(self):
         for words, message in (
                 (["-n", "0", "x"], r"-n takes a whole number from 1 to 65536, not \"0\""),
@@ -342,6 +353,8 @@ class CommandLine(Case):
                 (["--bind-to", "core", "--map-by", "node", "x"], r'--map-by takes block or cyclic, not "node"'),
                 (["--map-by", "cyclic", "x"], r"--map-by is about ranks that are pinned: give --bind-to core as well"),
                 (["--label", "maybe", "x"], r'--label takes always or never, not "maybe"'),
+                (["-x", "TUTTI_SECRET_FILE=f", "x"], r"-x TUTTI_SECRET_FILE=.*: the job's store must .* use --secret-file FILE"),
+                (["-x", "TUTTI_TLS=1", "x"], r"-x TUTTI_TLS=.*: the job's store must know it, too: use --tls"),
                 (["-x", "NO_SUCH_VARIABLE", "x"], r"NO_SUCH_VARIABLE: that variable is not set here"),
                 (["-x", "=1", "x"], r"-x takes NAME or NAME=VALUE"),
                 (["--nnodes", "2", "x"], r"several nodes need --rdzv-endpoint"),
