@@ -13,10 +13,12 @@
 #include <chrono>
 #include <fstream>
 
+#include "cli/base/process_limits.h"
 #include "cli/doctor/doctor.h"
 #include "lib/api/settings.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/environment.h"
+#include "lib/failure/inject.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous/rendezvous_url.h"
@@ -87,6 +89,7 @@ Finding variables_set() {
     check_environment(::environ);
     settings::check_variables();
     rendezvous_url();
+    detail::parse_faults(variable("TUTTI_INJECT").value_or(""), most_ranks_of_job);
     std::vector<std::string_view> set;
     for (const Variable& one : variables()) {
       if (variable(one.name)) set.push_back(one.name);

@@ -52,6 +52,13 @@ class Report(Case):
         self.assertSays(checks["TCP over loopback"]["found"], r"congestion control \w+ \(available: .*\w")
         self.assertSays(checks["waking a sleeper"]["found"], r"\d+\.\d us there and back")
 
+    def test_faults_for_a_rank_of_a_job_are_no_fault_here(self):
+        done = tutti("doctor", "--json", env={"TUTTI_INJECT": "kill:rank=2,op=5"})
+        self.assertEqual(done.code, 0, done)
+        done = tutti("doctor", "--json", env={"TUTTI_INJECT": "kill:rank=two,op=5"})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(self.checks(done)["TUTTI_ variables"]["found"], "TUTTI_INJECT")
+
     def test_more_ranks_than_cores_are_warned_of(self):
         cores = self.checks(tutti("doctor", "--json", "-n", 4096))["cores"]
         self.assertEqual(cores["level"], "warn", cores)
