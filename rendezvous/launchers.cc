@@ -337,9 +337,13 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   Launch launch = answer.launch;
   check_places(launch, answer.names);
   launch.prefix = prefix_of(env, options.job, launch);
-  if (launch.size == 1 || options.store) return launch;
+  if (options.store) return launch;
+  const bool told = !options.rendezvous.empty() && options.rendezvous != "env://";
+  if (launch.size == 1 && !told) return launch;
 
   const RendezvousUrl rdzv = find_rendezvous_url(options, env, answer);
+  if (launch.size == 1 && !rdzv.served)
+    return launch;  // at a store that is served already others may look for its keys
   launch.rendezvous = rdzv.url;
   launch.foreign = rdzv.foreign;
   launch.own_folder = rdzv.own_folder;

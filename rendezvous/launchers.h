@@ -33,7 +33,7 @@ struct Launch {
 ///
 /// Rank 0 serves at "tcp://host:port", unless TORCHELASTIC_USE_AGENT_STORE says that the launcher does so at
 /// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that is served already; it becomes "tcp://" without
-/// `serve`.
+/// `serve`. One rank meets nobody, but it joins such a store if the options name it.
 Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 
 /// Opens the store that `launch` names; if launch.serve, also starts the server, which lives as long as the store. With

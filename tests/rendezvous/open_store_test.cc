@@ -107,6 +107,18 @@ TEST_CASE("a single rank needs no place to meet") {
   CHECK(open_store({}, 5s)->timeout() == 5s);
 }
 
+TEST_CASE("a single rank joins the store that it is told of, and hears of a wrong address") {
+  const rendezvous::TcpStoreServer other{{"127.0.0.1", 0}};
+  const auto nothing = [](const std::string&) { return std::optional<std::string>{}; };
+  ConnectOptions options{.rank = 0, .size = 1, .rendezvous = "store://" + to_string(other.endpoint())};
+  open_store(find_launch(options, nothing), patience)->set("k", "v");
+  CHECK(tcp_store(other.endpoint().host, other.endpoint().port, patience)->get("k") == "v");
+  options.rendezvous = "tcp://127.0.0.1:1";
+  CHECK(find_launch(options, nothing).rendezvous.empty());
+  options.rendezvous = "tpc://garbage";
+  CHECK(error_of([&] { find_launch(options, nothing); }).code() == ErrorCode::invalid_argument);
+}
+
 TEST_CASE("a port chosen by the system is refused when others must know it") {
   const Error error = error_of([] { open_store(launch_at("tcp://127.0.0.1:0", 0, 2), 1s); });
   CHECK(error.code() == ErrorCode::invalid_argument);
