@@ -19,9 +19,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <type_traits>
+#include <vector>
 
 #include "lib/base/clocks.h"
 #include "lib/security/job_secret.h"
@@ -42,8 +45,55 @@ using LockKind = FileLog::Lock::Kind;
 /// The users that have signed in, by order of arrival, and not signed out.
 struct Visitors {
   int arrived = 0;
+  int expected = 0;
   std::map<int, Process> present;
+
+  void note(const Record& record) {
+    if (record.kind == RecordKind::join) {
+      present[arrived++] = decode_process(record.value).value_or(Process{});
+      expected = std::atoi(record.key.c_str());
+    } else if (record.kind == RecordKind::leave) {
+      present.erase(std::atoi(record.key.c_str()));
+    }
+  }
 };
+
+/// Removes a file whose users have all come, and were killed.
+void remove_if_left(const std::string& path) {
+  FileLog log{path};
+  const FileLog::Lock lock{log, LockKind::exclusive, Clock::now()};
+  Visitors visitors;
+  for (const Record& record : log.read_new()) visitors.note(record);
+  const bool all_ended = std::all_of(visitors.present.begin(), visitors.present.end(),
+                                     [](const auto& visitor) { return has_ended(visitor.second); });
+  if (visitors.arrived > 0 && visitors.arrived >= visitors.expected && all_ended) log.remove();
+}
+
+/// Removes folders beside `ours` in which jobs met whose processes were all killed: no later job takes their names.
+void remove_left_folders(const std::string& ours) {
+  const std::string names = fmt::format("tutti-{}-", ::geteuid());
+  std::error_code failed;
+  const auto entries = [&failed](const std::filesystem::path& path) {
+    std::vector<std::string> found;
+    for (std::filesystem::directory_iterator it{path, failed}, end; !failed && it != end; it.increment(failed))
+      found.push_back(it->path().string());
+    return found;
+  };
+  for (const std::string& folder : entries(std::filesystem::path{ours}.parent_path())) {
+    struct stat status {};
+    if (folder == ours || !std::filesystem::path{folder}.filename().string().starts_with(names) ||
+        ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid())
+      continue;
+    for (const std::string& file : entries(folder)) {
+      try {
+        remove_if_left(file);
+      } catch (const Error&) {
+        // Somebody uses it, or it is no file of ours.
+      }
+    }
+    ::rmdir(folder.c_str());  // unless something is left in it
+  }
+}
 
 class FileStore final : public Store {
  public:
@@ -51,6 +101,7 @@ class FileStore final : public Store {
       : path_(path), users_(users), own_folder_(own_folder), guard_(guard) {
     Store::set_timeout(timeout);
     sign_in(deadline_after(timeout));
+    if (own_folder_ && number_ == 0) remove_left_folders(folder());
   }
 
   ~FileStore() override {
@@ -210,12 +261,8 @@ class FileStore final : public Store {
       case RecordKind::pop:
         return static_cast<void>(table_.pop(record.key));
       case RecordKind::join:
-        visitors_.present[visitors_.arrived++] = decode_process(record.value).value_or(Process{});
-        expected_users_ = std::atoi(record.key.c_str());
-        return;
       case RecordKind::leave:
-        visitors_.present.erase(std::atoi(record.key.c_str()));
-        return;
+        return visitors_.note(record);
     }
   }
 
@@ -237,10 +284,10 @@ class FileStore final : public Store {
     if (users_ == 0) return true;
     for (const auto& [number, visitor] : visitors_.present)
       if (has_ended(visitor)) throw stale(visitor);
-    if (visitors_.arrived > 0 && expected_users_ != users_)
+    if (visitors_.arrived > 0 && visitors_.expected != users_)
       throw Error{ErrorCode::rendezvous, fmt::format("{} was opened for {} users, here for {}: the ranks were started "
                                                      "with different sizes, or two jobs use one file.",
-                                                     where(), expected_users_, users_)};
+                                                     where(), visitors_.expected, users_)};
     if (visitors_.arrived >= users_) return false;
     number_ = visitors_.arrived;
     write(RecordKind::join, std::to_string(users_), encode(this_process()));
@@ -312,7 +359,6 @@ class FileStore final : public Store {
   FileGuard guard_;
   const ForkMark mark_;
   int number_ = 0;
-  int expected_users_ = 0;
   std::optional<FileLog> log_;
   Table table_;
   Visitors visitors_;

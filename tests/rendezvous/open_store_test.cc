@@ -157,6 +157,36 @@ TEST_CASE("a rank whose server never comes hears of it within the timeout") {
   CHECK(contains(error.what(), place));
 }
 
+TEST_CASE("the next job on a host removes what one left whose processes were all killed, and nothing else") {
+  const TempFolder folder;
+  const auto launch_of = [&](const std::string& job, int rank) {
+    const std::map<std::string, std::string> variables{{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                                                       {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                       {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank)},
+                                                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                       {"PMIX_NAMESPACE", job},
+                                                       {"XDG_RUNTIME_DIR", folder.path()}};
+    return find_launch({}, [&](const std::string& name) -> std::optional<std::string> {
+      const auto it = variables.find(name);
+      return it == variables.end() ? std::nullopt : std::optional{it->second};
+    });
+  };
+  run_processes(2, [&](int rank) {
+    const auto& store = *new std::shared_ptr{open_store(launch_of("killed", rank), patience)};
+    store->set(std::to_string(rank), "");
+    store->wait(std::vector<std::string>{"0", "1"});
+  });
+  CHECK(!folder.is_empty());
+  {
+    const auto first = open_store(launch_of("in progress", 0), patience);
+    run_processes(2, [&](int rank) { meet(launch_of("next", rank)); });
+    const auto second = open_store(launch_of("in progress", 1), patience);
+    first->set("k", "v");
+    CHECK(second->get("k") == "v");
+  }
+  CHECK(folder.is_empty());
+}
+
 TEST_CASE("processes started by mpirun on one host meet with nothing set, one job after the other, and leave nothing") {
   const TempFolder folder;
   for (int job = 0; job < 3; ++job) {
