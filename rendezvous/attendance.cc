@@ -15,6 +15,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -84,8 +85,7 @@ Attendance::Attendance(std::shared_ptr<Store> store, int rank, int size, Deadlin
   if (rank < 0 || rank >= size)
     throw Error{ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks.", rank, size), rank};
   do {
-    state_ = store_->compare_set("rendezvous", "", fmt::format("{} 0", size));
-    if (!state_.starts_with(fmt::format("{} ", size)) || attempt_in(state_) < 0) throw other_size(rank, size, state_);
+    find_attempt();
     view_ = prefix_store(std::to_string(attempt_in(state_)), store_);
     if (std::chrono::steady_clock::now() > deadline)
       throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store after its deadline.", rank), rank};
@@ -99,6 +99,32 @@ Attendance::~Attendance() {
   } catch (...) {  // of a store of the program's own: anything
     // The store is gone, or will notice that this process is.
   }
+}
+
+/// A store that outlives a job may serve one of another size next.
+void Attendance::find_attempt() {
+  const std::string mine = fmt::format("{} ", size_);
+  for (int left_to_try = tries;; --left_to_try) {
+    state_ = store_->compare_set("rendezvous", "", mine + "0");
+    const bool known = attempt_in(state_) >= 0;
+    if (known && state_.starts_with(mine)) return;
+    if (known && all_have_left()) {
+      call_next_attempt();
+    } else if (!known || left_to_try == 0) {
+      throw other_size(rank_, size_, state_);
+    } else {
+      std::this_thread::sleep_for(between_tries);
+    }
+  }
+}
+
+/// Of the job of another size whose attempt state_ names.
+bool Attendance::all_have_left() {
+  view_ = prefix_store(std::to_string(attempt_in(state_)), store_);
+  const int size = std::atoi(state_.c_str());
+  int rank = 0;
+  while (rank < size && !departed(rank).empty()) ++rank;
+  return size > 0 && rank == size;
 }
 
 /// False: this attempt is spent.

@@ -52,6 +52,8 @@ class Attendance {
   static constexpr std::string_view second_round = "access";
   static constexpr std::string_view third_round = "fallback";
 
+  void find_attempt();
+  bool all_have_left();
   bool take_place();
   bool clear_after_predecessor();
   LeaveActions leave_actions() const;

@@ -268,6 +268,26 @@ TEST_CASE("a store that outlives a job serves the next one under the same name, 
   }
 }
 
+TEST_CASE("a store that outlives a job serves one of another size next, once all have left") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  const auto meet = [](std::vector<Rank>& ranks) {
+    run_threads(static_cast<int>(ranks.size()), [&](int rank) {
+      Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
+      mine.exchange_rank_infos("");
+      mine.complete();
+    });
+  };
+  std::vector<Rank> first;
+  for (int rank = 0; rank < 2; ++rank) first.emplace_back(server, rank, 2);
+  meet(first);
+  first.pop_back();  // rank 0 is still there
+  CHECK(contains(error_of([&] { Rank(server, 0, 3); }).what(), "another was told 2"));
+  first.clear();
+  std::vector<Rank> second;
+  for (int rank = 0; rank < 3; ++rank) second.emplace_back(server, rank, 3);
+  meet(second);
+}
+
 TEST_CASE("leave actions are told from other keys by the end of their name, and come back as they were") {
   CHECK(LeaveActions::prefix_of("/tutti/0/.will/3") == "/tutti/0/");
   CHECK(LeaveActions::prefix_of("/.will/x") == "/");
