@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "algorithms/board_program.h"
@@ -85,6 +86,28 @@ void introduce(const Log& log, const rendezvous::Launch& launch) {
   }
 }
 
+/// Bounds each request to a store; one of the program's own has its timeout back afterwards.
+class StoreTimeout {
+ public:
+  StoreTimeout(std::shared_ptr<Store> store, milliseconds timeout)
+      : store_(std::move(store)), before_(store_->timeout()) {
+    store_->set_timeout(timeout);
+  }
+  ~StoreTimeout() {
+    try {
+      store_->set_timeout(before_);
+    } catch (...) {  // of a store of the program's own: anything
+      // It keeps the timeout of the set-up.
+    }
+  }
+  StoreTimeout(const StoreTimeout&) = delete;
+  StoreTimeout& operator=(const StoreTimeout&) = delete;
+
+ private:
+  std::shared_ptr<Store> store_;
+  milliseconds before_;
+};
+
 }  // namespace
 
 namespace detail {
@@ -128,12 +151,13 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   join.congestion = settings::congestion();
   const milliseconds setup_timeout = settings::timeout(options.setup_timeout);
   join.deadline = deadline_after(setup_timeout);
+  std::optional<StoreTimeout> during_setup;
   if (options.store || !launch.rendezvous.empty()) {
     join.tls_proxies = job_tls_proxies(join.secret, options.tls);
     const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
     auto store =
         options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);
-    if (!threads) store->set_timeout(setup_timeout);  // threads share theirs; their views have timeouts
+    if (!threads) during_setup.emplace(store, setup_timeout);  // threads share theirs; their views have timeouts
     context->log.info(Log::Subsystem::store,
                       fmt::format("meets the others at {}, under \"{}\"",
                                   options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));

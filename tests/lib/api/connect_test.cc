@@ -1,0 +1,26 @@
+// What connect() does with what the program gives it.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+
+#include "tutti/tutti.h"
+
+namespace tutti::testing {
+
+TEST_CASE("a store of the program's own has its timeout back after connect(), also after one that failed") {
+  using namespace std::chrono_literals;
+  const auto store = memory_store();
+  store->set_timeout(7s);
+  ConnectOptions options{.rank = 0, .size = 1, .store = store};
+  options.setup_timeout = 10s;
+  const Communicator alone = connect(options);
+  CHECK(store->timeout() == 7s);
+  options.size = 2;
+  options.job = "another";
+  options.setup_timeout = 50ms;
+  CHECK_THROWS_AS(connect(options), Error);
+  CHECK(store->timeout() == 7s);
+}
+
+}  // namespace tutti::testing
