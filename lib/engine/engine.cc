@@ -14,6 +14,7 @@ namespace tutti::detail {
 namespace {
 
 constexpr int busy_passes_per_look = 256;  // looks of a driver that has something to do
+constexpr int busy_passes_per_clock = 8;   // each may copy much
 constexpr unsigned calls_per_pass = 16;    // inline calls per pass, while asynchronous work needs passes too
 
 }  // namespace
@@ -169,10 +170,12 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
     }
     if (moved) {
       passes = 0;
+      if (passes_since_look_ % busy_passes_per_clock == 0 && Clock::now() >= until) return;
     } else if (!done()) {
+      // A pause is short. To yield the core, or to sleep, may take long, and so may the passes between such pauses.
+      if (passes >= patience_.spins && Clock::now() >= until) return;
       idle(++passes, until);
       if (passes % passes_per_look == 0 && Clock::now() >= until) return;
-      if (passes > patience_.spins + patience_.yields && Clock::now() >= until) return;
     }
   }
 }
