@@ -46,7 +46,7 @@ void MessageLinks::expect_from(int peer) noexcept {
 void MessageLinks::consumed(int source, std::size_t bytes) noexcept {
   Peer& peer = (*this)[source];
   peer.credit.consume(bytes);
-  if (!peer.credit.owes_lump() || peer.lost) return;
+  if (!peer.credit.owes_lump() || peer.lost || peer.takes_no_credit) return;
   if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
   const Frame credit{.kind = FrameKind::credit, .credit = peer.credit.settle()};
   peer.aside->send(credit, {}, no_token);

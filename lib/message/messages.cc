@@ -240,9 +240,10 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
 
 /// Whether the message would have come eagerly if its sender had had credit, and may wait here for its receive.
 bool Messages::may_grant_early(const Envelope& envelope) noexcept {
-  return !links_[envelope.source].lost && links_.reach(envelope.source) &&
-         envelope.length <= links_[envelope.source].out->longest_unasked() && envelope.length <= EagerCredit::longest &&
-         links_[envelope.source].credit.has_room(envelope.length);
+  const MessageLinks::Peer& peer = links_[envelope.source];
+  return !peer.lost && !peer.takes_no_credit && links_.reach(envelope.source) &&
+         envelope.length <= peer.out->longest_unasked() && envelope.length <= EagerCredit::longest &&
+         peer.credit.has_room(envelope.length);
 }
 
 /// Handles a request that comes alone, since a message of that length has no head.
@@ -305,7 +306,11 @@ void Messages::failed(Link& link, const Error& reason) noexcept {
       concerned |= message.peer == rank || message.peer == any_source;
   });
   if ((&link != peer.out && !takes_credit) || concerned) return group_.link_failed(link, reason);
-  peer.lost = group_.explain(link, reason);
+  if (takes_credit) {
+    peer.takes_no_credit = true;
+  } else {
+    peer.lost = group_.explain(link, reason);
+  }
 }
 
 // ---- Messages that take long -------------------------------------------------------------------------------------

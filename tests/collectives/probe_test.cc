@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <latch>
 #include <numeric>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/world.h"
@@ -170,6 +172,36 @@ TEST_CASE("a probe that times out fails alone, and the communicator goes on") {
         comm.barrier();
         value = 5;
         comm.send(std::span{&value, 1}, 0, {.tag = 4});
+      }
+    });
+  }
+}
+
+TEST_CASE("a probe of a rank that has left in good order finds nothing, although credit for it is left over") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    std::latch left{1};
+    run_ranks({.ranks = 3, .kind = kind}, [&](Communicator& comm) {
+      std::vector<char> message(60'000);
+      constexpr int enough_for_credit = 9;
+      if (comm.rank() == 1) {
+        for (int i = 0; i < enough_for_credit; ++i) comm.send(message, 0);
+        { const Communicator last = std::move(comm); }
+        left.count_down();
+      } else if (comm.rank() == 0) {
+        for (int i = 1; i < enough_for_credit; ++i) comm.recv(message, 1);
+        while (!left.try_wait()) (void)comm.iprobe(2);
+        comm.recv(message, 1);
+        for (int i = 0; i < 100; ++i) CHECK_FALSE(comm.iprobe(1));
+        ErrorCode code{};
+        error_of([&] { comm.probe(1, {.timeout = milliseconds{50}}); }, &code);
+        CHECK(code == ErrorCode::timeout);
+        CHECK_FALSE(comm.iprobe(1));
+        comm.send(message, 2);
+        comm.recv(message, 2);
+      } else {
+        comm.recv(message, 0);
+        comm.send(message, 0);
       }
     });
   }
