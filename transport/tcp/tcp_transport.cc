@@ -207,7 +207,10 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
   forget(channel);
 
   // A program that ends because of the failure may not come back here.
-  if (now - flushing_since_ >= courier_time) flushing_since_ = now, flushed_ = {};
+  if (now - flushing_since_ >= courier_time) {
+    flushing_since_ = now;
+    flushed_ = {};
+  }
   flush(links, now + first_flush - flushed_);
   flushed_ += Clock::now() - now;
 }
