@@ -159,7 +159,11 @@ void Coordinator::inquire(const Report& report) {
 void Coordinator::ask(Query& query, int rank) {
   if (!member_.job_.exists(rank)) return;
   if (rank == member_.rank_) {
-    if (const auto status = member_.user_->status(query.report)) query.answers[rank] = *status;
+    if (const auto status = member_.user_->status(query.report)) {
+      query.answers[rank] = *status;
+    } else {
+      member_.connections_.send_to_all({.kind = ControlMessage::Kind::beat});  // as members do
+    }
   } else if (member_.job_.is_alive(rank)) {
     query.asked.insert(rank);
     send(rank, {.kind = ControlMessage::Kind::question, .number = query.number, .report = query.report});

@@ -80,8 +80,11 @@ void Member::handle_as_member(const ControlMessage& message) {
     note_departed(message.ranks);
     user_->departed(message.ranks);
   } else if (message.kind == ControlMessage::Kind::question) {
-    if (const auto status = user_->status(message.report))
+    if (const auto status = user_->status(message.report)) {
       send_to_coordinator({.kind = ControlMessage::Kind::answer, .number = message.number, .status = *status});
+    } else {
+      send_to_coordinator({.kind = ControlMessage::Kind::beat});  // it has waited, and more questions may be there
+    }
   } else if (message.kind == ControlMessage::Kind::decision) {
     if (std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); }))
       shared_.reunions.decided(message);

@@ -19,7 +19,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::never_silent, played::open_acceptor;
+using played::dial, played::hear, played::never_silent, played::open_acceptor, played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 /// Tells what `connection` hears until `deadline`: the failure, or one without a text.
@@ -125,6 +125,50 @@ TEST_CASE_TEMPLATE("of two ranks that suspect each other the one is named that c
   const Failure told = answer_until_failure(second, in_the_call("b"), deadline);
   CHECK(told.culprit == 1);
   CHECK(told.text == "r1 called b while r0 called a");
+}
+
+/// A rank whose thread is in a function of the program's whenever it is asked.
+class Busy final : public DetectorUser {
+ public:
+  void suspected(const std::string&) noexcept override {}
+  void failed(const Failure&) noexcept override {}
+  void departed(const std::vector<int>&) noexcept override {}
+  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+};
+
+/// Heartbeats come only on other occasions.
+constexpr WatchSettings no_beats{.beat = 1h, .lost = 10h};
+
+TEST_CASE_TEMPLATE("a rank that cannot answer shows after each question that it is alive", Kind, OverTcp, OverUnix) {
+  constexpr int questions = 20;
+  const Secret key = Secret::random();
+  const auto deadline = FailureDetector::Clock::now() + 20s;
+  Busy user;
+  SilentCoordinator<Kind> first{key};
+  FailureDetector second{1, open_acceptor<Kind>(1, key), key};
+  second.begin({{first.address(), "r0"}, {second.address(), "r1"}}, no_beats, user, deadline);
+  ControlConnection connection = first.take(deadline);
+  for (std::uint64_t number = 1; number <= questions; ++number)
+    connection.send({.kind = ControlMessage::Kind::question,
+                     .number = number,
+                     .report = {.group = 9, .operation = number, .reporter = 0, .call = {}, .members = {0, 1}}});
+  CHECK(hear(connection, ControlMessage::Kind::beat, questions, deadline));
+}
+
+TEST_CASE_TEMPLATE("a coordinator that cannot answer itself shows after each report that it is alive", Kind, OverTcp,
+                   OverUnix) {
+  constexpr int reports = 20;
+  const Secret key = Secret::random();
+  const auto deadline = FailureDetector::Clock::now() + 20s;
+  Busy user;
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  std::jthread one{[&] { first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, no_beats, user, deadline); }};
+  ControlConnection second = dial(1, 0, first.address(), key, deadline);
+  second.send({.kind = ControlMessage::Kind::beat});
+  for (std::uint64_t group = 8; group < 8 + 2 * reports; group += 2)
+    second.send({.kind = ControlMessage::Kind::report,
+                 .report = {.group = group, .operation = 5, .reporter = 1, .call = {}, .members = {0, 1}}});
+  CHECK(hear(second, ControlMessage::Kind::beat, reports, deadline));
 }
 
 }  // namespace
