@@ -80,11 +80,10 @@ void Member::handle_as_member(const ControlMessage& message) {
     note_departed(message.ranks);
     user_->departed(message.ranks);
   } else if (message.kind == ControlMessage::Kind::question) {
-    if (const auto status = user_->status(message.report)) {
-      send_to_coordinator({.kind = ControlMessage::Kind::answer, .number = message.number, .status = *status});
-    } else {
-      send_to_coordinator({.kind = ControlMessage::Kind::beat});  // it has waited, and more questions may be there
-    }
+    ControlMessage reply{.number = message.number};  // a beat, unless it can answer: more questions may wait
+    if (const auto status = user_->status(message.report))
+      reply.kind = ControlMessage::Kind::answer, reply.status = *status;
+    send_to_coordinator(reply);
   } else if (message.kind == ControlMessage::Kind::decision) {
     if (std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); }))
       shared_.reunions.decided(message);
@@ -92,10 +91,8 @@ void Member::handle_as_member(const ControlMessage& message) {
 }
 
 void Member::note_departed(const std::vector<int>& ranks) {
-  for (const int rank : ranks) {
-    if (!job_.exists(rank) || !job_.is_alive(rank) || rank == rank_) continue;
-    note_left(rank, JobState::Seen::yes);
-  }
+  for (const int rank : ranks)
+    if (job_.exists(rank) && job_.is_alive(rank) && rank != rank_) note_left(rank, JobState::Seen::yes);
 }
 
 void Member::note_left(int rank, JobState::Seen seen) {
