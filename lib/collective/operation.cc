@@ -104,7 +104,7 @@ void Operation::start() noexcept {
   if (board()) return collectives_->start_on_board(*this);
   if (awaits_input_) return;
   if (remaining_ == 0) return succeed();
-  for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
+  for (const algorithms::StepId step : prepared().first) engine_->steps().ready(*this, step);
 }
 
 void Operation::input_is_there() noexcept {
@@ -114,7 +114,7 @@ void Operation::input_is_there() noexcept {
   if (board()) return;  // the board looks by itself
   if (remaining_ == 0) return succeed();
   for (algorithms::StepId step = 0; step < waiting_.size(); ++step)
-    if (--waiting_[step] == 0) engine_->ready(*this, step);
+    if (--waiting_[step] == 0) engine_->steps().ready(*this, step);
 }
 
 void Operation::stand_for(const Call& call, PartOffsets counts, std::shared_ptr<const StreamPart> stream) noexcept {
@@ -130,7 +130,7 @@ void Operation::stream_has_passed() noexcept {
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
   const algorithms::StepId step = plan().lanes[lane].first;
-  if (--waiting_[step] == 0) engine_->ready(*this, step);
+  if (--waiting_[step] == 0) engine_->steps().ready(*this, step);
 }
 
 void Operation::issued(std::uint32_t step) noexcept {
@@ -138,7 +138,7 @@ void Operation::issued(std::uint32_t step) noexcept {
   if (next == algorithms::no_step) {
     collectives_->link_queues().lane_done(*this, plan().lane_of[step]);
   } else if (--waiting_[next] == 0) {
-    engine_->ready(*this, next);
+    engine_->steps().ready(*this, next);
   }
 }
 
@@ -176,7 +176,7 @@ void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
       const BoundCall::Piece copied = bound_.copy_piece(id, piece);
       if (copied.is_last) return complete(id);
       trace_.piece_copied(id, copied.bytes);
-      return engine_->goes_on(*this, id, piece + 1);
+      return engine_->steps().goes_on(*this, id, piece + 1);
     }
     case Verb::reduce:
       bound_.reduce(step);
@@ -193,7 +193,7 @@ void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<con
 
 void Operation::release(std::uint32_t id) noexcept {
   for (const algorithms::StepId next : plan().successors(id))
-    if (--waiting_[next] == 0) engine_->ready(*this, next);
+    if (--waiting_[next] == 0) engine_->steps().ready(*this, next);
 }
 
 void Operation::complete(std::uint32_t id) noexcept {
@@ -238,7 +238,7 @@ void Operation::succeed() noexcept {
 }
 
 void Operation::fail(const Error& reason) noexcept {
-  engine_->forget(*this);
+  engine_->steps().forget(*this);
   collectives_->ended(*this);
   FailureDetails details = reason.details();
   details.collective = name_of(static_cast<Collective>(frame_.collective));

@@ -26,6 +26,11 @@ Engine::~Engine() {
   transports_.clear();
 }
 
+void Engine::stop() noexcept {
+  helper_.stop();
+  exclusively([this] { deadlines_.engine_stops(); });
+}
+
 void Engine::add(std::unique_ptr<transport::Transport> transport) {
   transport->set_sink(channels_);
   transports_.push_back(std::move(transport));
@@ -181,21 +186,14 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
 }
 
 bool Engine::progress() noexcept {
-  bool moved = !ready_.empty() || !going_on_.empty();
+  bool moved = !steps_.empty();
   for (const auto& transport : transports_) moved |= transport->progress();
   for (std::size_t i = 0; i < polled_.size(); ++i) moved |= polled_[i]->progress();  // may add more
   std::erase_if(polled_, [](const Pollable* pollable) { return pollable->idle(); });
-  for (std::size_t steps = going_on_.size(); steps > 0; --steps) ready_.push(going_on_.pop());
-  run_ready();
+  steps_.next_pass();
+  steps_.run(run_step);
   clean_up_failures();
   return moved;
-}
-
-void Engine::run_ready() noexcept {
-  while (!ready_.empty()) {
-    const ReadyStep next = ready_.pop();
-    if (next.operation) run_step(*next.operation, next.step, next.piece);
-  }
 }
 
 void Engine::note_presence() noexcept {
@@ -226,7 +224,7 @@ void Engine::sleep(Clock::time_point until) noexcept {
   until = std::min(until, expire_overdue());
   std::int64_t begin = 0;
   transport::sleep_until_woken(reactor_, until, [this, &begin] {
-    bool nothing_to_do = failing_.empty() && going_on_.empty() && !finished_any_;
+    bool nothing_to_do = failing_.empty() && steps_.empty() && !finished_any_;
     for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
     for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
     if (begin == 0 && recorder_ && nothing_to_do && !deadlines_.empty()) [[unlikely]]
@@ -274,7 +272,7 @@ void Engine::begin(Pending& pending) noexcept {
     looked_ = trace::ticks();
   deadlines_.add(pending);
   pending.start();
-  run_ready();
+  steps_.run(run_step);
   if (recorder_) [[unlikely]]
     note_presence();
   clean_up_failures();
@@ -290,12 +288,6 @@ void Engine::finished(Pending& pending, const Error* error) noexcept {
   if (!std::exchange(finished_any_, true)) patience_ = usual_patience_;
   pending.finish(error);
   pending.release();
-}
-
-void Engine::forget(Operation& operation) {
-  for (Fifo<ReadyStep>* const steps : {&ready_, &going_on_})
-    for (std::size_t i = 0; i < steps->size(); ++i)
-      if ((*steps)[i].operation == &operation) (*steps)[i].operation = nullptr;
 }
 
 void Engine::forget(Failable& failed) {

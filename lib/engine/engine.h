@@ -13,6 +13,7 @@
 #include "lib/engine/helper.h"
 #include "lib/engine/ownership.h"
 #include "lib/engine/pending.h"
+#include "lib/engine/step_queue.h"
 #include "lib/observe/trace/recorder.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
@@ -83,10 +84,7 @@ class Engine final {
   /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);
   /// Joins the helper thread. What is submitted afterwards must ask has_stopped(), and end.
-  void stop() noexcept {
-    helper_.stop();
-    exclusively([this] { deadlines_.engine_stops(); });
-  }
+  void stop() noexcept;
   bool has_stopped() const noexcept { return helper_.has_stopped(); }
 
   // ---- For the owner ----
@@ -108,16 +106,12 @@ class Engine final {
   void abort_channel(transport::Channel channel, const Error& reason) noexcept;
   /// `failed.fail_now()` will run once no transport is on the stack.
   void fail_soon(Failable& failed) { failing_.push(&failed); }
-  void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step, 0}); }
-  /// Does that piece of the step in the next pass, so that transports get their turn before.
-  void goes_on(Operation& operation, std::uint32_t step, std::uint32_t piece) {
-    going_on_.push({&operation, step, piece});
-  }
+  /// What every pass does, after the transports.
+  StepQueue& steps() noexcept { return steps_; }
   /// The processes of these global ranks have ended.
   void departed(std::span<const int> ranks) noexcept {
     for (Pending* const pending : deadlines_.all()) pending->departed(ranks);
   }
-  void forget(Operation& operation);
   void forget(Failable& failed);
   /// Calls progress() of `pollable` in every pass until it is idle.
   void poll(Pollable& pollable);
@@ -133,11 +127,6 @@ class Engine final {
   }
 
  private:
-  struct ReadyStep {
-    Operation* operation;
-    std::uint32_t step, piece;
-  };
-
   static constexpr int passes_per_look = 64;  // how often an idle driver looks at the clock and at quiet descriptors
 
   void disown_to(bool others_wait) noexcept;
@@ -148,7 +137,6 @@ class Engine final {
   void begin(Pending& pending) noexcept;
   void take_mail() noexcept;
   bool progress() noexcept;
-  void run_ready() noexcept;
   void clean_up_failures() noexcept;
   void note_presence() noexcept;
   void look() noexcept;
@@ -176,8 +164,7 @@ class Engine final {
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::vector<Pollable*> polled_;
   Deadlines deadlines_;  // of all running operations
-  Fifo<ReadyStep> ready_;
-  Fifo<ReadyStep> going_on_;  // ready in the next pass
+  StepQueue steps_;
   Fifo<Failable*> failing_;
   std::shared_ptr<trace::Recorder> recorder_;  // null: no trace is recorded
   std::int64_t looked_ = 0;                    // for a trace: when the links were last looked at
