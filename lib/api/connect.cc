@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -86,6 +87,13 @@ void introduce(const Log& log, const rendezvous::Launch& launch) {
   }
 }
 
+/// What TUTTI_INJECT asks of this rank. The system calls that it refuses are refused from now on.
+std::unique_ptr<detail::Injector> faults_of(const rendezvous::Launch& launch) {
+  const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
+  detail::refuse_system_calls(faults, launch.rank);
+  return detail::Injector::make(faults, launch.rank);
+}
+
 /// Bounds each request to a store; one of the program's own has its timeout back afterwards.
 class StoreTimeout {
  public:
@@ -129,10 +137,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   context->kernels = &settings::kernels();
   context->copy_policy = settings::copy_policy(*context->kernels);
 
-  const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
-  detail::refuse_system_calls(faults, launch.rank);
-  context->injector = detail::Injector::make(faults, launch.rank);
-
+  context->injector = faults_of(launch);
   open_records(*context, launch);
 
   detail::JoinOptions join;
