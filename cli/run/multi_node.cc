@@ -75,8 +75,8 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
       id_(id),
       access_(std::move(access)),
       goodbye_(job.kill_grace + 5s),
-      store_(open(answer_limit)),
-      watched_(open(beat_interval)),
+      store_(open(answer_limit, answer_limit)),
+      watched_(open(answer_limit, beat_interval)),
       heard_(std::chrono::steady_clock::now()),
       signs_(static_cast<std::size_t>(job.nodes)),
       max_lost_(job.max_lost),
@@ -86,9 +86,10 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
   watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
 }
 
-std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
-  const std::shared_ptr<Store> store = access_.join(limit);
-  store->set_timeout(limit);  // for every request; a view's timeout bounds only its waits
+std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds patience,
+                                       std::chrono::milliseconds answer_limit) const {
+  const std::shared_ptr<Store> store = access_.join(patience);
+  store->set_timeout(answer_limit);  // for every request; a view's timeout bounds only its waits
   return part_of(id_, store);
 }
 
@@ -134,7 +135,7 @@ bool Agreement::insist(const Word& word) {
       if (leaving_ || replaced_ || std::chrono::steady_clock::now() > give_up || access_.is_over()) return false;
     }
     try {
-      store_ = open(answer_limit);
+      store_ = open(answer_limit, answer_limit);
     } catch (const Error&) {
       continue;  // the old connection fails again, at once
     }
@@ -289,7 +290,7 @@ bool Agreement::may_return(const Error& why, int attempt) {
     return false;
   }
   try {
-    watched_ = open(beat_interval);
+    watched_ = open(beat_interval, beat_interval);
   } catch (const Error&) {
     // The next request fails on the old connection and leads here again.
   }

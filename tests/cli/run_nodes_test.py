@@ -1,11 +1,58 @@
 """tutti run on several nodes, here all on one host: numbering, one end for all, whoever dies."""
 
+import contextlib
+import itertools
 import re
 import signal
 import socket
+import threading
+import time
 
 import harness
 from harness import Case, free_port, script, sockets_of, start, stop_process, wait_until
+
+
+class Relay:
+    """A network on which one connection, by number, is slow to be made."""
+
+    def __init__(self, endpoint, slow, delay):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.endpoint = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.target, self.slow, self.delay = endpoint.rsplit(":", 1), slow, delay
+
+    def __enter__(self):
+        threading.Thread(target=self.accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            for number in itertools.count():
+                here, _ = self.listener.accept()
+                threading.Thread(target=self.connect, args=(here, self.delay if number == self.slow else 0), daemon=True).start()
+
+    def connect(self, here, delay):
+        time.sleep(delay)
+        while True:
+            try:
+                there = socket.create_connection(self.target)
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        with here, there:
+            back = threading.Thread(target=self.pass_on, args=(there, here), daemon=True)
+            back.start()
+            self.pass_on(here, there)
+            back.join()
+
+    def pass_on(self, a, b):
+        with contextlib.suppress(OSError):
+            while data := a.recv(65536):
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
 
 
 class SeveralNodes(Case):
@@ -190,6 +237,15 @@ class SeveralNodes(Case):
         done = harness.Finished(process, 10)
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, re.escape(self.endpoint))
+
+    def test_a_slow_first_connection_of_the_watcher_is_no_failure(self):
+        secret = {"TUTTI_SECRET": "a secret for these tests"}
+        words = lambda node, endpoint: (harness.PROGRAM, "run", "--nnodes", "2", "--node-rank", node, "--rdzv-endpoint", endpoint,
+                                        "true")
+        third = 2  # after those that waits for node 0 and that tells it what happens here
+        with Relay(self.endpoint, slow=third, delay=1.5) as relay:
+            first, second = self.finish(start(*words(0, self.endpoint), env=secret), start(*words(1, relay.endpoint), env=secret))
+        self.assertEqual((first.code, second.code), (0, 0), (first, second))
 
     def test_node_0_waits_until_its_name_is_known_as_the_others_do(self):
         process = start(harness.PROGRAM, "run", "--nnodes", "2", "--rdzv-endpoint", "nobody.invalid:1", "true",
