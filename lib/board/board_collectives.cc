@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <utility>
 
 #include "lib/base/collective_traits.h"
@@ -137,7 +138,8 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
       return true;
     }
     ++round_;
-    begin(entry);  // it always succeeds: see BoardCall::may_run_inline()
+    [[maybe_unused]] const bool has_begun = begin(entry);
+    assert(has_begun);  // see BoardCall::may_run_inline()
     get_ready_to_wait(*entry.call);
   }
   return false;

@@ -73,9 +73,14 @@ class Board {
     if (flow == Flow::from_one && size > AreaLayout::most_in_area && !lone_was_tried_) try_lone_ring();
     return is_known_to_be_free(size, flow, rounds) || has_become_free(size, flow, rounds);
   }
+  /// Some of these rounds may be shorter than the longest.
   bool may_begin(const Reservation& all) noexcept {
-    return std::ranges::all_of(every_flow,
-                               [&](Flow flow) { return !all.has(flow) || may_begin(all.size, flow, all.rounds); });
+    return std::ranges::all_of(every_flow, [&](Flow flow) {
+      const auto& [is_there, size] = all.of(flow);
+      return !is_there ||
+             (may_begin(size, flow, all.rounds) && (all.rounds == 1 || size <= AreaLayout::most_in_area ||
+                                                    may_begin(AreaLayout::most_in_area, flow, all.rounds)));
+    });
   }
   /// The same for the slot of the next round.
   bool may_use_slot() noexcept {

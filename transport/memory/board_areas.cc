@@ -8,7 +8,7 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t kib = 1024, mib = 1024 * kib;
+constexpr std::size_t kib = 1024, mib = 1024 * kib, page = 4 * kib;
 /// More than the cache of a core holds, in the ring of a rank that contributes alone, and in those of all ranks
 /// together (4 ranks on 2 cores of a Zen 4 with 1 MiB for each, scatter of 64 KiB: 4.9 us with rings of 768 KiB, 2.2
 /// with 3 MiB). Much more is slower (gather of 64 KiB among 8 ranks, 3.4 us with 384 KiB for each, 8.4 with 3 MiB).
@@ -49,15 +49,18 @@ AreaLayout AreaLayout::of(int count) {
     layout.ring_bytes = of_all_rings / std::bit_ceil(ranks);
   }
   layout.lone_rings = layout.rings + ranks * layout.ring_bytes;
-  layout.lone_ring_bytes = ranks == 2 ? (8 * mib - layout.lone_rings) / ranks
-                                      : of_lone_ring / std::max<std::size_t>(1, std::bit_ceil(ranks) / 8);
-  layout.bytes = layout.lone_rings + ranks * layout.lone_ring_bytes;
+  const std::size_t lone_ring = of_lone_ring / std::max<std::size_t>(1, std::bit_ceil(ranks) / 8);
+  // A place for it is a power of two. The rings shrink a little if that halves the place.
+  const std::size_t wanted = layout.lone_rings + ranks * lone_ring, less = std::bit_floor(wanted);
+  layout.bytes = wanted <= less + less / 4 ? less : wanted;
+  layout.lone_ring_bytes = (layout.bytes - layout.lone_rings) / ranks / page * page;
   return layout;
 }
 
 bool AreaLayout::has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept {
   if (rounds >= board_depth) return false;
   if (size <= post_bytes) return true;
+  if (rounds >= small.depth) return false;  // some of them may be short
   if (const AreaSet* const areas = areas_for(size, flow)) return rounds < areas->depth;
   const std::size_t latest = 2 * capacity;  // which nobody has read when all have begun its round, and what it skipped
   return latest + (rounds + 1) * in_ring(size) <= ring_bytes;

@@ -30,14 +30,17 @@ struct MemoryNeed {
 
 /// Rounds that a rank will begin without asking each time whether there is room.
 struct Reservation {
-  std::uint64_t rounds = 0;
-  std::size_t size = 0;                         ///< the most that it contributes to one of them
-  std::array<bool, every_flow.size()> flows{};  ///< of these rounds
-  bool has(Flow flow) const noexcept { return flows[static_cast<std::size_t>(flow)]; }
+  struct Part {
+    bool is_there = false;
+    std::size_t size = 0;  ///< the most that it contributes to one of them
+  };
+  std::uint64_t rounds = 0;  ///< of all flows
+  std::array<Part, every_flow.size()> parts{};
+  const Part& of(Flow flow) const noexcept { return parts[static_cast<std::size_t>(flow)]; }
   void add(std::size_t contribution, Flow flow) {
     ++rounds;
-    size = std::max(size, contribution);
-    flows[static_cast<std::size_t>(flow)] = true;
+    Part& part = parts[static_cast<std::size_t>(flow)];
+    part = {true, std::max(part.size, contribution)};
   }
 };
 
@@ -79,8 +82,10 @@ struct AreaLayout {
   /// reads before the last.
   bool has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept;
   bool has_room_for(const Reservation& all) const noexcept {
-    return std::ranges::all_of(every_flow,
-                               [&](Flow flow) { return !all.has(flow) || has_room_for(all.rounds, all.size, flow); });
+    return std::ranges::all_of(every_flow, [&](Flow flow) {
+      const auto& [is_there, size] = all.of(flow);
+      return !is_there || has_room_for(all.rounds, size, flow);
+    });
   }
 
   AreaSet small;

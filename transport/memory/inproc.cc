@@ -7,10 +7,10 @@
 
 #include <fmt/core.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -110,14 +110,13 @@ InprocHub::~InprocHub() = default;
 
 /// The first rank that asks makes the memory.
 std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t members, std::size_t bytes) {
-  static constexpr std::align_val_t alignment{4096};
   const std::lock_guard lock(boards_mutex_);
   const auto board = boards_.try_emplace(channel).first;
   auto& [memory, to_come] = board->second;
   if (!memory) {
-    auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
-    std::memset(made, 0, bytes);
-    memory = {made, [](std::byte* old) { ::operator delete(old, alignment); }};
+    void* const made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) throw std::bad_alloc{};
+    memory = {static_cast<std::byte*>(made), [bytes](std::byte* old) { ::munmap(old, bytes); }};
     to_come = members;
   }
   const auto taken = memory;
