@@ -13,6 +13,7 @@ struct AccessPolicy {
   Secret secret = {};                            ///< clients must prove that they know it; empty: no proof is needed
   bool insecure = false;                         ///< without a secret, serve other hosts as well
   std::shared_ptr<TlsProxies> tls_proxies = {};  ///< encrypt all connections, which needs a secret; null: none
+  bool clients_choose = false;                   ///< encrypt those whose clients wish it, which needs a secret
 };
 
 /// Throws Error{invalid_argument} with the remedies when a store at `address` would be open to other hosts although

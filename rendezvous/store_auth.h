@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "lib/security/handshake.h"
 #include "lib/security/secret.h"
@@ -17,8 +18,9 @@ class StoreAuth {
  public:
   enum class Step : std::uint8_t { wait_to_read, wait_to_write, encrypt, admitted, refused };
 
-  /// `key` must outlive this object.
-  StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
+  /// `key` must outlive this object. `encrypted` nothing: as the client wishes.
+  StoreAuth(const Secret& key, std::optional<bool> encrypted)
+      : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof. After `encrypt` it goes on over the end
   /// that TlsProxies has given in exchange for `socket`, and reads the byte that says that this end is ready.

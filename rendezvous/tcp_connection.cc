@@ -39,7 +39,7 @@ class StoreConnection final : public Connection,
         socket_(context, socket.get()),
         parser_(limits_.message_bytes) {
     socket.release();
-    if (!host.key().empty()) auth_.emplace(host.key(), host.tls_proxies() != nullptr);
+    if (!host.key().empty()) auth_.emplace(host.key(), host.encrypts());
   }
 
   void start() override { read_later(); }
@@ -108,7 +108,7 @@ class StoreConnection final : public Connection,
       case StoreAuth::Step::wait_to_write:
         return write_later();
       case StoreAuth::Step::encrypt:
-        return encrypt(*host_.tls_proxies());
+        return encrypt(host_.tls_proxies());
       case StoreAuth::Step::admitted:
         auth_.reset();
         return read_later();

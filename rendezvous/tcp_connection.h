@@ -24,8 +24,10 @@ class ConnectionHost {
   virtual const ServerLimits& limits() const = 0;
   /// Clients must prove that they know it; empty: everybody may use the store.
   virtual const Secret& key() const = 0;
-  /// Encrypts connections; null: they are not encrypted.
-  virtual TlsProxies* tls_proxies() = 0;
+  /// Whether connections are encrypted; nothing: as each client wishes.
+  virtual std::optional<bool> encrypts() const = 0;
+  /// Where some are. Throws Error where the first of them comes and this process cannot encrypt.
+  virtual TlsProxies& tls_proxies() = 0;
   virtual StoreService& service() = 0;
   virtual Budget& budget() = 0;
   virtual std::span<char> receive_buffer() = 0;

@@ -68,6 +68,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
       : limits_(within_descriptors(limits, !access_policy.secret.empty())),
         key_(store_key(access_policy.secret)),
         owners_(access_policy.secret.empty() && !access_policy.insecure ? std::make_unique<SocketOwners>() : nullptr),
+        clients_choose_(access_policy.clients_choose),
         tls_proxies_(access_policy.tls_proxies),
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes) {
@@ -102,10 +103,18 @@ class TcpStoreServer::Impl final : public ConnectionHost {
  private:
   const ServerLimits& limits() const override { return limits_; }
   const Secret& key() const override { return key_; }
-  TlsProxies* tls_proxies() override { return tls_proxies_.get(); }
+  std::optional<bool> encrypts() const override {
+    return clients_choose_ ? std::nullopt : std::optional{tls_proxies_ != nullptr};
+  }
   StoreService& service() override { return service_; }
   Budget& budget() override { return budget_; }
   std::span<char> receive_buffer() override { return receive_buffer_; }
+  /// Most servers whose clients choose never encrypt, and need no thread for that.
+  TlsProxies& tls_proxies() override {
+    if (!tls_proxies_) tls_proxies_ = std::make_shared<TlsProxies>();
+    return *tls_proxies_;
+  }
+
   void identified(std::uint64_t number) override { unidentified_.erase(number); }
   void count_request() override { ++requests_; }
   void count_unproved() override { ++unproved_; }
@@ -267,7 +276,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   const ServerLimits limits_;
   const Secret key_;
   const std::unique_ptr<SocketOwners> owners_;  // null: every user of the host is served
-  const std::shared_ptr<TlsProxies> tls_proxies_;
+  const bool clients_choose_;
+  std::shared_ptr<TlsProxies> tls_proxies_;
   Endpoint endpoint_;
   bool on_loopback_ = true;
   Budget budget_;

@@ -67,8 +67,10 @@ class CommunicatorState {
 Communicator world(std::shared_ptr<Context> context);
 
 /// The implementation of connect(). `threads`: where ranks meet that are threads of this process; null: they are
-/// processes.
-Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads);
+/// processes. `tls_proxies`: those that encrypt the store in `options`, for all other connections, too; null: options
+/// and environment say whether there are any.
+Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads,
+                  const std::shared_ptr<TlsProxies>& tls_proxies = nullptr);
 
 /// Whether this rank gives elements to the call, or gets some from it.
 bool uses_input(const Request& request, int rank);

@@ -120,7 +120,8 @@ class StoreTimeout {
 
 namespace detail {
 
-Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads) try {
+Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads,
+                  const std::shared_ptr<TlsProxies>& tls_proxies) try {
   const auto begin = detail::Clock::now();
   check_environment(environ);
   settings::check_values();
@@ -158,7 +159,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   join.deadline = deadline_after(setup_timeout);
   std::optional<StoreTimeout> during_setup;
   if (options.store || !launch.rendezvous.empty()) {
-    join.tls_proxies = job_tls_proxies(join.secret, options.tls);
+    join.tls_proxies = tls_proxies ? tls_proxies : job_tls_proxies(join.secret, options.tls);
     const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
     auto store =
         options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);

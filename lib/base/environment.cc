@@ -78,12 +78,13 @@ constexpr std::array table{
              .kind = Kind::flag,
              .fallback = "0",
              .meaning = "1: a store without a secret may be reachable from other hosts."},
-    Variable{.name = "TUTTI_TLS",
-             .kind = Kind::flag,
-             .fallback = "0",
-             .meaning =
-                 "1, for all ranks: everything that goes over TCP, to the store and between ranks, is encrypted. "
-                 "Needs a secret."},
+    Variable{
+        .name = "TUTTI_TLS",
+        .kind = Kind::flag,
+        .fallback = "0",
+        .meaning =
+            "1, for all ranks: everything that goes over TCP, to the store and between ranks, is encrypted, except a "
+            "store of another program, such as torchrun's. Needs a secret."},
     Variable{.name = "TUTTI_TIMEOUT",
              .kind = Kind::seconds,
              .fallback = "300",

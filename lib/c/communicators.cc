@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "lib/api/communicator_state.h"
 #include "lib/c/arguments.h"
 #include "lib/c/connect_options.h"
 #include "lib/c/guarded.h"
@@ -15,14 +16,15 @@
 namespace tutti::c_api {
 namespace {
 
-/// Where the ranks meet, made ready.
-ConnectOptions to_meet(const tutti_connect_options& from) {
+Communicator connect(const tutti_connect_options& from) {
   ConnectOptions to = cpp_options(from);
-  if (from.id) to.store = store_of(*from.id, from.rank, setup_timeout(from));
-  if (from.all_gather)
-    to.store = store_of(share_unique_id(from.rank, from.ranks, from.all_gather, from.all_gather_context), from.rank,
-                        setup_timeout(from));
-  return to;
+  if (!from.id && !from.all_gather) return tutti::connect(to);
+  // First of all, since the other ranks are in all_gather, or will be.
+  const tutti_unique_id id =
+      from.id ? *from.id : share_unique_id(from.rank, from.ranks, from.all_gather, from.all_gather_context);
+  const Meeting meeting = meet_at(id, to, setup_timeout(from));
+  to.store = meeting.store;
+  return detail::join(to, nullptr, meeting.tls_proxies);
 }
 
 /// Makes a communicator from one that exists. `made` stays null if that is an empty one.
@@ -48,7 +50,7 @@ tutti_result tutti_unique_id_create(tutti_unique_id* id) {
 tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm) {
   return guarded(__func__, [&] {
     given(comm, "comm") = nullptr;
-    *comm = new tutti_comm{tutti::connect(to_meet(given_options(options)))};
+    *comm = new tutti_comm{connect(given_options(options))};
   });
 }
 

@@ -25,6 +25,7 @@
 #include "lib/base/fork_mark.h"
 #include "lib/base/little_endian.h"
 #include "lib/c/guarded.h"
+#include "lib/security/job_secret.h"
 #include "lib/security/secret.h"
 #include "rendezvous/access_policy.h"
 #include "rendezvous/endpoint.h"
@@ -132,14 +133,16 @@ tutti_unique_id create_unique_id() {
   if (host.size() >= sizeof id.bytes - host_at) throw Error{ErrorCode::system, "the address " + host + " is too long"};
   std::memcpy(id.bytes + host_at, host.c_str(), host.size() + 1);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
-  const auto server = std::make_shared<TcpStoreServer>(Endpoint{host, 0}, rendezvous::ServerLimits{}, deadline,
-                                                       rendezvous::AccessPolicy{.secret = Secret{secret}});
+  // An id is older than the options of its ranks, so each of them says whether it encrypts.
+  const auto server =
+      std::make_shared<TcpStoreServer>(Endpoint{host, 0}, rendezvous::ServerLimits{}, deadline,
+                                       rendezvous::AccessPolicy{.secret = Secret{secret}, .clients_choose = true});
   put(bytes_of(id).data() + port_at, server->endpoint().port);
   Servers::all().add(id, server);
   return id;
 }
 
-std::shared_ptr<Store> store_of(const tutti_unique_id& id, int rank, Store::Milliseconds timeout) {
+Meeting meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store::Milliseconds timeout) {
   struct Client {
     std::shared_ptr<TcpStoreServer> server;  // in this process, or null
     std::shared_ptr<Store> store;            // destroyed before the server
@@ -147,10 +150,11 @@ std::shared_ptr<Store> store_of(const tutti_unique_id& id, int rank, Store::Mill
   const Place place = decode(id);
   const auto client = std::make_shared<Client>();
   client->server = Servers::all().take(id);
-  client->store = rendezvous::connect_tcp_store(place.endpoint, timeout, place.secret);
-  if (client->store->add(fmt::format("tutti id/{}", rank), 1) != 1)
-    throw Wrong{fmt::format("rank {} has used this id already: an id serves one communicator", rank)};
-  return {client, client->store.get()};
+  const auto tls_proxies = job_tls_proxies(job_secret(options.secret_file), options.tls);
+  client->store = rendezvous::connect_tcp_store(place.endpoint, timeout, place.secret, tls_proxies);
+  if (client->store->add(fmt::format("tutti id/{}", *options.rank), 1) != 1)
+    throw Wrong{fmt::format("rank {} has used this id already: an id serves one communicator", *options.rank)};
+  return {{client, client->store.get()}, tls_proxies};
 }
 
 tutti_unique_id share_unique_id(int rank, int ranks, tutti_all_gather_function all_gather, void* context) {

@@ -45,10 +45,10 @@ Handshake Handshake::initiate(const Secret& key, const Hello& hello) {
   return made;
 }
 
-Handshake Handshake::accept(const Secret& key, Purposes purposes, std::int32_t rank, bool encrypted) {
+Handshake Handshake::accept(const Secret& key, Purposes purposes, std::int32_t rank, std::optional<bool> encrypted) {
   Handshake made{key, false};
   made.purposes_ = purposes;
-  made.hello_.encrypted = encrypted;
+  made.encrypted_ = encrypted;
   made.rank_ = rank;
   made.await(hello_size);
   return made;
@@ -123,8 +123,8 @@ void Handshake::hear_hello() {
   const std::byte* at = incoming_.data();
   const bool known = get<std::uint32_t>(at) == magic && get<std::uint16_t>(at) == version;
   const auto purpose = get<std::uint8_t>(at);
-  const bool encrypted = get<std::uint8_t>(at) != 0;
-  if (!known || !purposes_.have(purpose) || encrypted != hello_.encrypted) return refuse();
+  hello_.encrypted = get<std::uint8_t>(at) != 0;
+  if (!known || !purposes_.have(purpose) || encrypted_.value_or(hello_.encrypted) != hello_.encrypted) return refuse();
   hello_.purpose = static_cast<Purpose>(purpose);
   hello_.from = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello_.to = static_cast<std::int32_t>(get<std::uint32_t>(at));

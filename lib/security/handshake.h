@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "lib/security/secret.h"
@@ -54,7 +55,7 @@ struct Hello {
   std::int32_t to = 0;
   std::uint64_t channel = 0;
   Purpose purpose = Purpose::link;
-  bool encrypted = false;  ///< an encrypted stream follows (lib/security/tls_proxy.h); both sides must want the same
+  bool encrypted = false;  ///< an encrypted stream follows (lib/security/tls_proxy.h), as both sides must want it
   Stripe stripe = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;
@@ -88,8 +89,10 @@ class Handshake {
   /// For the side that opens the connection. `key` must outlive this object.
   static Handshake initiate(const Secret& key, const Hello& hello);
   /// For the side that accepts it. It admits only peers that want `rank` for one of `purposes`, and that encrypt if and
-  /// only if this side does.
-  static Handshake accept(const Secret& key, Purposes purposes, std::int32_t rank, bool encrypted = false);
+  /// only if this side does; `encrypted` nothing: the initiator decides, and nobody on the path can change that, since
+  /// both proofs cover it.
+  static Handshake accept(const Secret& key, Purposes purposes, std::int32_t rank,
+                          std::optional<bool> encrypted = false);
   /// For an acceptor: from now on it admits peers for these purposes only.
   void admit(Purposes purposes);
 
@@ -125,6 +128,7 @@ class Handshake {
   Hello hello_;
   Purposes purposes_;
   std::int32_t rank_ = 0;
+  std::optional<bool> encrypted_;  ///< of an acceptor: what it demands
   bool initiator_;
   bool trusts_peer_ = false;
   State state_ = State::under_way;

@@ -21,7 +21,8 @@ std::shared_ptr<TlsProxies> job_tls_proxies(const Secret& secret, bool wanted) {
   if (!environment::is_on("TUTTI_TLS") && !wanted) return nullptr;
   if (secret.empty())
     throw Error{ErrorCode::invalid_argument,
-                "TUTTI_TLS needs a secret: without one the keys would travel in the clear. Give all ranks the same "
+                "TLS (TUTTI_TLS, --tls, the option tls) needs a secret: without one the keys would travel in the "
+                "clear. Give all ranks the same "
                 "TUTTI_SECRET or TUTTI_SECRET_FILE (`openssl rand -hex 32` makes one), or start them with `tutti run`, "
                 "which makes one on one node"};
   return std::make_shared<TlsProxies>();

@@ -174,8 +174,9 @@ class TlsProxies::Impl {
     std::promise<void> over;
   };
 
-  /// fork() waits until no thread of this process is inside OpenSSL. Otherwise the child would find its locks taken for
-  /// ever, and could not encrypt connections of its own: it may be a rank, and the parent have the store of its id.
+  /// fork() waits until no thread of this process is inside OpenSSL. Otherwise the child would find its locks taken
+  /// without end, and could not encrypt connections of its own: it may be a rank, and the parent have the store of its
+  /// id.
   static std::shared_ptr<asio::ssl::context> make_context() {
     static std::once_flag once;
     std::call_once(once, [] { ::pthread_atfork(before_fork, after_fork, [] { openssl_or_fork.unlock(); }); });

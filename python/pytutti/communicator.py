@@ -70,7 +70,8 @@ def connect(
     timeout        seconds of a call that gives none itself (300, or TUTTI_TIMEOUT)
     lost_after     seconds of silence after which a rank counts as lost (10, or TUTTI_LOST_AFTER)
     deterministic  every result is the left fold in rank order
-    tls            encrypts what goes over TCP; needs a secret that all ranks share
+    tls            encrypts what goes over TCP, but not `store`; needs a secret that all ranks share (secret_file, or
+                   TUTTI_SECRET)
     """
     return Communicator(
         connected(

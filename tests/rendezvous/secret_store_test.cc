@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <thread>
 
 #include "lib/security/handshake.h"
@@ -105,6 +106,19 @@ TEST_CASE("without the secret, or with another, a client is refused and told wha
   CHECK(contains(complaint(open, secret), "started without one or with another"));
   check_serves(open, none);
   check_serves(server);
+}
+
+TEST_CASE("where clients choose, those that encrypt and those that do not use one store") {
+  const TcpStoreServer server{
+      {"127.0.0.1", 0}, {}, Clock::now() + patience, {.secret = secret, .clients_choose = true}};
+  const auto plain = connect_tcp_store(server.endpoint(), patience, secret);
+  const auto encrypted = connect_tcp_store(server.endpoint(), patience, secret, std::make_shared<TlsProxies>());
+  plain->set("colour", "green");
+  CHECK(encrypted->get("colour") == "green");
+  encrypted->set("colour", "blue");
+  encrypted->key_count();  // its answer comes after what was set
+  CHECK(plain->get("colour") == "blue");
+  CHECK(contains(complaint(server, other_secret), "did not prove that it knows this job's secret"));
 }
 
 TEST_CASE("what somebody adds to the answer of a store that encrypts is not taken for the store's") {

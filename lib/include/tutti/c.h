@@ -188,7 +188,10 @@ typedef struct tutti_connect_options {
   int64_t timeout_ms;                    ///< of a call that gives none itself; 0: TUTTI_TIMEOUT or 300 s
   int64_t lost_after_ms;                 ///< silence after which a rank counts as lost; 0: TUTTI_LOST_AFTER or 10 s
   int32_t deterministic;                 ///< 1: every result is the left fold in rank order
-  int32_t tls;                           ///< 1: encrypts what goes over TCP; needs a secret that all ranks share
+  /// 1: encrypts what goes over TCP, to the store and between ranks; not a launcher's own store, such as torchrun's,
+  /// nor what `all_gather` does. Needs a secret that all ranks share beside that of an id: `secret_file` or
+  /// TUTTI_SECRET.
+  int32_t tls;
 } tutti_connect_options;
 
 /// Joins the ranks that the launcher started (`options` NULL), or those that `options` describe. Returns when all have

@@ -53,8 +53,9 @@ struct ConnectOptions {
   /// on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
   std::string secret_file = {};
   /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys derived from the secret, which
-  /// is required. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of the launcher or of your own is not
-  /// encrypted, nor is shared memory. Throws Error{unsupported} if the library was built without TLS.
+  /// is required. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of the launcher's own, such as
+  /// torchrun's, is not encrypted, nor is shared memory; one of yours only if it is so by itself (tcp_store() with
+  /// TUTTI_TLS=1). Throws Error{unsupported} if the library was built without TLS.
   bool tls = false;
 
   /// How long set-up may take; 0: TUTTI_TIMEOUT or 300 s.

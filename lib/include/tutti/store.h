@@ -87,6 +87,7 @@ TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 ///
 /// With a secret (of the file `secret_file` that other users may not read, else TUTTI_SECRET or TUTTI_SECRET_FILE) the
 /// store must have the same, and both prove that first; without one it must be open to everybody, as PyTorch's is.
+/// The connection is encrypted if TUTTI_TLS=1, and then the store must encrypt, too.
 TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000},
                                            const std::string& secret_file = {});

@@ -130,6 +130,24 @@ TEST_CASE("a rank that wants encryption is let in only where that is done, and t
     }
 }
 
+TEST_CASE("where the initiator decides about encryption, nobody on the way does") {
+  for (const bool wanted : {false, true}) {
+    Hello wish = hello;
+    wish.encrypted = wanted;
+    const auto accept = [] { return Handshake::accept(key, Purpose::link, hello.to, std::nullopt); };
+    const Record record = talk(Handshake::initiate(key, wish), accept());
+    CHECK(record.initiator == State::done);
+    CHECK(record.acceptor == State::done);
+    Handshake first = Handshake::initiate(key, wish);
+    Handshake second = accept();
+    std::string changed = said_by(first);
+    changed[7] ^= 1;
+    tell(second, changed);
+    tell(first, said_by(second));
+    CHECK(first.state() == State::refused);
+  }
+}
+
 TEST_CASE("where the connection is encrypted, the accept byte comes after that, and says as much as without") {
   Hello wish = hello;
   wish.encrypted = true;
