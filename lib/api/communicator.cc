@@ -57,8 +57,10 @@ Work start(Group& group, Pending& pending) {
 
 /// The same for a caller that waits at once, so the helper thread need not prepare.
 Work start_waited(Group& group, Pending& pending) {
+  Work work = Internals::make<Work>(&pending);
+  group.context().engine->require_other_owner();
   group.context().engine->submit(pending);
-  return Internals::make<Work>(&pending);
+  return work;
 }
 
 /// Receives inline if the message comes soon.
@@ -107,8 +109,7 @@ Communicator world(std::shared_ptr<Context> context) {
   constexpr std::uint64_t world_id = 0x7475747469;  // "tutti"; any even number that is unlikely to be a hash
   std::vector<int> everyone(static_cast<std::size_t>(context->size));
   for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
-  return Internals::make<Communicator>(
-      std::make_shared<CommunicatorState>(std::move(context), world_id << 1, std::move(everyone)));
+  return Internals::make<Communicator>(make_state(std::move(context), world_id << 1, std::move(everyone)));
 }
 
 }  // namespace detail
@@ -294,7 +295,7 @@ Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
   const detail::Within within{group, "shrink()"};
   detail::Reunion reunion = context.failure_router->detector().reunite(report, limit);
   return detail::Internals::make<Communicator>(
-      std::make_shared<detail::CommunicatorState>(group.shared_context(), reunion.group, std::move(reunion.members)));
+      detail::make_state(group.shared_context(), reunion.group, std::move(reunion.members)));
 }
 
 std::string Communicator::chosen_algorithm(Collective collective, std::size_t bytes) const {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/api/late_ends.h"
 #include "lib/api/stream_calls.h"
 #include "lib/api/stream_setup.h"
 #include "lib/gpu/device_stream.h"
@@ -66,6 +67,15 @@ CommunicatorState::~CommunicatorState() {
   if (streams_) streams_->leave();
   if (staged_trace_) staged_trace_->collect();
   group.leave();
+}
+
+std::shared_ptr<CommunicatorState> make_state(std::shared_ptr<Context> context, std::uint64_t id,
+                                              std::vector<int> members, std::uint64_t parent) {
+  const auto end = [](CommunicatorState* state) {
+    if (state->group.context().engine->is_owned_here()) return end_later(state);
+    delete state;
+  };
+  return {new CommunicatorState(std::move(context), id, std::move(members), parent), end};
 }
 
 std::shared_ptr<StreamTrace::Call> CommunicatorState::traced(const DeviceStream& stream, const Staging& staging) {

@@ -63,6 +63,10 @@ class CommunicatorState {
   std::unique_ptr<StreamTrace> staged_trace_;  // null: no staged call was recorded
 };
 
+/// Makes the state of a communicator, which may also end on the thread that owns the engine.
+std::shared_ptr<CommunicatorState> make_state(std::shared_ptr<Context> context, std::uint64_t id,
+                                              std::vector<int> members, std::uint64_t parent = 0);
+
 /// The communicator of all ranks of a context that join_ranks() has filled.
 Communicator world(std::shared_ptr<Context> context);
 

@@ -85,6 +85,7 @@ Work PersistentCall::start(bool asynchronous) {
   }
   if (inline_calls_ && !(asynchronous && group.context().oversubscribed))
     if (auto work = inline_calls_->begin(*call_, asynchronous)) return std::move(*work);
+  if (!asynchronous) engine.require_other_owner();
   const bool moves_parts = parts_ && parts_->are_moved();
   if (moves_parts) parts_->collect_input();
   Operation& operation = state_->collectives.make(*call_);

@@ -35,9 +35,9 @@ std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vecto
                                                  std::uint32_t turn) {
   const std::uint64_t name =
       hash_of(members, {static_cast<std::size_t>(parent.id()), static_cast<std::size_t>(made), turn});
-  return std::make_shared<CommunicatorState>(parent.shared_context(),
-                                             name << 1,  // the lowest bit distinguishes the two channels of a group
-                                             std::move(members), parent.id());
+  return make_state(parent.shared_context(),
+                    name << 1,  // the lowest bit distinguishes the two channels of a group
+                    std::move(members), parent.id());
 }
 
 }  // namespace

@@ -46,6 +46,13 @@ Error Engine::error_in_child() const {
                            mark_.process(), ::getpid())};
 }
 
+void Engine::require_other_owner() const {
+  if (!is_owned_here()) return;
+  throw Error{ErrorCode::invalid_argument,
+              "a function given to then(), or an op, has made a call that waits, on the thread that would have to end "
+              "this wait. Make the call when the function has returned, or in another thread"};
+}
+
 void Engine::submit(Pending& pending) {
   take(pending);
   Ownership::Lock lock = ownership_.lock();
@@ -92,6 +99,8 @@ void Engine::drive_until(Clock::time_point until) {
 template <class Done>
 bool Engine::wait_until(const Done& done, Clock::time_point until) {
   if (done()) return true;
+  if (is_owned_here() && Clock::now() >= until) return false;
+  require_other_owner();
   Ownership::Lock lock = ownership_.lock();
   while (!done()) {
     if (ownership_.own_or_ask()) {
@@ -108,6 +117,8 @@ bool Engine::wait_until(const Done& done, Clock::time_point until) {
 }
 
 bool Engine::exclusively(const std::function<void()>& task, Clock::time_point until) {
+  if (is_owned_here() && until != Clock::time_point::max()) return false;
+  require_other_owner();
   Ownership::Lock lock = ownership_.lock();
   if (!ownership_.own_or_ask()) return ownership_.run_by_owner(lock, task, until);
   run_alone(lock, task);

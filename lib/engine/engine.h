@@ -51,6 +51,10 @@ class Engine final {
   }
   Error error_in_child() const;
   bool is_own_process() const noexcept { return mark_.is_here(); }
+  /// Whether this thread owns the engine, and is in a function of the program's that it has called.
+  bool is_owned_here() const noexcept { return ownership_.is_owned_here(); }
+  /// Throws Error{invalid_argument} then, for calls that would wait for that function to return.
+  void require_other_owner() const;
 
   /// Must be called before the first asynchronous operation is submitted. Throws Error{system}.
   void get_helper() { helper_.start(); }
@@ -79,7 +83,7 @@ class Engine final {
   /// Drives until then, or sleeps while another thread drives: for what arrives without an operation.
   void drive_until(Clock::time_point until);
   /// Runs `task` while no other thread owns the engine. False: the owner has not begun it by `until`, and it will not
-  /// run.
+  /// run. On a thread that owns the engine that is so at once; without `until` it throws Error{invalid_argument}.
   bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());
   /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);

@@ -49,6 +49,7 @@ bool Ownership::run_by_owner(Lock& lock, const Function& task, Clock::time_point
 }
 
 void Ownership::leave() noexcept {
+  owner_.store({}, std::memory_order_relaxed);
   word_.store(0, std::memory_order_release);
   if (others_wait()) changed_.notify_all();
 }

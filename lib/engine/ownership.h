@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <thread>
 
 #include "lib/engine/fifo.h"
 #include "lib/engine/pending.h"
@@ -28,14 +29,22 @@ class Ownership {
 
   bool try_own() noexcept {
     unsigned nobody = 0;
-    return word_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
+    if (!word_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed))
+      return false;
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    return true;
   }
   /// For the owner. False: another thread wants the engine, so the owner must take its mail and leave().
   bool try_leave() noexcept {
     unsigned only_owned = owned;
-    return word_.compare_exchange_strong(only_owned, 0, std::memory_order_release);
+    owner_.store({}, std::memory_order_relaxed);
+    if (word_.compare_exchange_strong(only_owned, 0, std::memory_order_release)) return true;
+    owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    return false;
   }
   bool is_owned() const noexcept { return word_.load() != 0; }
+  /// Whether this thread owns the engine. Each thread writes its own id only, before it could read it here.
+  bool is_owned_here() const noexcept { return owner_.load(std::memory_order_relaxed) == std::this_thread::get_id(); }
   bool others_wait() const noexcept { return waiting_threads_.load() > 0; }
   void wake_owner() noexcept { reactor_.interrupt(); }
   Lock lock() { return Lock{mutex_}; }
@@ -82,6 +91,7 @@ class Ownership {
   bool ask_owner() noexcept;
 
   std::atomic<unsigned> word_{0};
+  std::atomic<std::thread::id> owner_{};
   std::atomic<int> waiting_threads_{0};
   std::atomic<bool> has_mail_{false};
   transport::Reactor& reactor_;

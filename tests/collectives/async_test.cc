@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <memory>
+#include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/wait_hook.h"
@@ -98,6 +101,75 @@ TEST_CASE("a continuation runs exactly once, also when it is added after the end
     CHECK(calls == 2);
     CHECK(second[9] == 4);
   });
+}
+
+TEST_CASE("the last owner of a communicator may be a function given to then()") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      int token = 0;
+      for (int turn = 0; turn < 20; ++turn) {
+        std::vector<int> data(1000, 1);
+        auto part = std::make_shared<Communicator>(comm.split(0));
+        if (comm.rank() == 0) {
+          Work work = part->async().all_reduce(data, sum);
+          work.then([last = std::move(part)](const Error*) {});
+          comm.send(std::span{&token, 1}, 1);
+          work.wait();
+        } else {
+          comm.recv(std::span{&token, 1}, 0);
+          part->all_reduce(data, sum);
+        }
+        CHECK(data.back() == 2);
+      }
+      comm.barrier();
+    });
+  }
+}
+
+TEST_CASE("a call that would wait for the function given to then() that makes it is refused, and others are not") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      std::vector<int> data(1000, 1);
+      int token = 0;
+      int other = 0;
+      if (comm.rank() == 0) {
+        std::vector<ErrorCode> codes;
+        std::vector<Work> started;
+        std::promise<void> returned;
+        Work late = comm.irecv(std::span{&other, 1}, 1, {.tag = 7});
+        Work work = comm.async().all_reduce(data, sum);
+        work.then([&](const Error*) {
+          const std::vector<std::function<void()>> calls = {
+              [&] { comm.barrier(); },       [&] { comm.recv(std::span{&other, 1}, 1, {.tag = 8}); },
+              [&] { (void)comm.iprobe(1); }, [&] { (void)comm.subgroup({0, 1}); },
+              [&] { late.wait(); },
+          };
+          for (const auto& call : calls) {
+            ErrorCode code{};
+            error_of(call, &code);
+            codes.push_back(code);
+          }
+          CHECK_FALSE(late.wait_for(0ns));
+          started.push_back(comm.isend(std::span{&token, 1}, 1, {.tag = 9}));
+          returned.set_value();
+        });
+        comm.send(std::span{&token, 1}, 1);
+        work.wait();
+        REQUIRE(returned.get_future().wait_for(20s) == std::future_status::ready);
+        late.wait();
+        started.at(0).wait();
+        CHECK(codes == std::vector<ErrorCode>(5, ErrorCode::invalid_argument));
+      } else {
+        comm.recv(std::span{&token, 1}, 0);
+        comm.all_reduce(data, sum);
+        comm.recv(std::span{&token, 1}, 0, {.tag = 9});
+        comm.send(std::span{&token, 1}, 0, {.tag = 7});
+      }
+      comm.barrier();
+    });
+  }
 }
 
 TEST_CASE("another thread may wait for a Work while its maker does something else") {

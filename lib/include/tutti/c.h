@@ -228,7 +228,7 @@ TUTTI_C_API tutti_result tutti_transport_to(const tutti_comm* comm, int32_t peer
 // ---- Ops ---------------------------------------------------------------------------------------------------------
 
 /// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count. It is called on any thread, must not call
-/// tutti, and must return (no longjmp, no exception).
+/// tutti, where calls that wait return TUTTI_INVALID_ARGUMENT, and must return (no longjmp, no exception).
 typedef void (*tutti_op_function)(void* accumulated, const void* operand, uint64_t count, void* context);
 /// For TUTTI_USER with elements of `type`. `context` must live until the last call with the op is done.
 TUTTI_C_API tutti_result tutti_op_create(tutti_type type, tutti_op_function function, void* context, tutti_op** op);
@@ -374,8 +374,9 @@ TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
 /// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. That may
 /// be one of the library's, and after a call on device memory one of the GPU's driver, where CUDA must not be called.
-/// It must be short, and must not call tutti, wait for anything, or throw; it may wake a thread that calls
-/// tutti_work_test(). The handle may be freed before.
+/// It must be short, must not wait for anything, and must not throw; it may wake a thread that calls tutti_work_test(),
+/// and free a communicator. Calls that wait return TUTTI_INVALID_ARGUMENT in it, if its thread would have to end the
+/// wait. The handle may be freed before.
 typedef void (*tutti_done_function)(void* context);
 TUTTI_C_API tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context);
 /// Cancels nothing: the buffers must live until the operation is done.

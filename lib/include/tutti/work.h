@@ -67,7 +67,9 @@ class TUTTI_API Handle {
   /// For a call on device memory it may also be a thread of the GPU's driver, in which the stream of the call waits
   /// for `next`: so `next` must not call CUDA, nor destroy what does, such as a communicator. No context of the
   /// program's is current there.
-  /// `next` must be short, must not throw, must not wait for other work.
+  /// `next` must be short and must not throw. It may start calls, and let go of communicators. Calls that wait,
+  /// iprobe() and those that make a communicator throw Error{invalid_argument} in it, if its thread would have to end
+  /// the wait.
   void then(std::function<void(const Error*)> next);
 
  protected:
