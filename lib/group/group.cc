@@ -247,8 +247,12 @@ bool Group::describe_wait(Status& status) const {
   }
   const char* const within = this->within();
   if (!within) return waits;
-  status.doing = waits ? part_of(within, status.doing) : within;
-  if (!waits) status.wait = Status::Wait::other;
+  if (!waits) {
+    status.doing = within;
+    status.wait = Status::Wait::other;
+  } else if (status.wait == Status::Wait::collective) {
+    status.doing = part_of(within, status.doing);
+  }
   return true;
 }
 

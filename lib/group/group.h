@@ -140,8 +140,8 @@ class Group final : public Failable {
 /// itself.
 std::string part_of(const char* whole, std::string call);
 
-/// While it exists, this thread's calls on the communicator are parts of `call`, and errors say so, also those of other
-/// ranks.
+/// While it exists, collectives on the communicator are parts of `call`, which this thread has made, and errors say so,
+/// also those of other ranks. Messages are not: another thread sends or receives them.
 class Within {
  public:
   Within(Group& group, const char* call) : group_(group) { group_.set_within(call); }

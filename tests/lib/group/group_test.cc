@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,6 +62,26 @@ TEST_CASE("a rank is called by its number in the group, and by that in the job w
   CHECK(name_in_group(3, 3, "rank 3 (host a, pid 12)") == "rank 3 (host a, pid 12)");
   CHECK(name_in_group(1, 13, "rank 13 (host a, pid 12)") == "rank 1 (rank 13 of the job, host a, pid 12)");
   CHECK(name_in_group(-1, 3, "rank 3 (host a, pid 12)") == "rank 3 of the job (host a, pid 12)");
+}
+
+TEST_CASE("a receive that another thread makes is no part of split()") {
+  const auto context = alone();
+  CommunicatorState state{context, 4242, {0}};
+  int value = 0;
+  Message& receive = state.messages.make({.kind = Message::Kind::receive,
+                                          .bytes = std::as_writable_bytes(std::span{&value, 1}),
+                                          .count = 1,
+                                          .type = DataType::i32,
+                                          .peer = 0,
+                                          .tag = 7,
+                                          .timeout = std::chrono::seconds{60}});
+  context->engine->submit(receive);
+  receive.release();
+  const Within within{state.group, "split()"};
+  Status status;
+  context->engine->exclusively([&] { REQUIRE(state.group.describe_wait(status)); });
+  CHECK(status.wait == Status::Wait::receive);
+  CHECK(status.doing.starts_with("recv "));
 }
 
 }  // namespace
