@@ -89,7 +89,7 @@ class RingReader {
   bool ready() const noexcept { return is_flag_of(head().filling.load(std::memory_order_acquire), taken_ + 1); }
   /// Copied before it is checked, since the writer could still change it.
   std::optional<Frame> frame() const noexcept;
-  /// The next slot's frame is `frame`, apart from the number of the operation.
+  /// The next slot's frame is `frame`.
   bool begins_with(const FrameWords& frame) const noexcept;
   /// The next piece of a message of `length` bytes with `rest` bytes missing.
   std::span<const std::byte> piece(std::uint64_t length, std::uint64_t rest) const noexcept;
