@@ -14,6 +14,7 @@
 #include "lib/base/internals.h"
 #include "lib/collective/call.h"
 #include "lib/group/context.h"
+#include "lib/message/message_errors.h"
 
 namespace tutti {
 namespace detail {
@@ -271,10 +272,7 @@ std::optional<MessageStatus> Communicator::iprobe(int from, const MessageOptions
     if (!group.failing()) found = state_->messages.look_for(call.peer, call.tag);
     failure = group.failure();
   });
-  if (failure)
-    throw Error{failure->code(),
-                fmt::format("{} on rank {} of {}: {}", call.describe(), group.rank(), group.size(), failure->what()),
-                failure->rank(), failure->operation()};
+  if (failure) throw detail::failure_of(group, call, *failure);
   return found;
 }
 

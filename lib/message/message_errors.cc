@@ -8,10 +8,10 @@
 namespace tutti::detail {
 namespace {
 
-FailureDetails with_call(FailureDetails details, const Message& message) {
-  details.collective = message.name();
-  details.data_type = name_of(message.type);
-  details.count = message.count;
+FailureDetails with_call(FailureDetails details, const MessageCall& call) {
+  details.collective = call.name();
+  details.data_type = name_of(call.type);
+  details.count = call.count;
   return details;
 }
 
@@ -32,11 +32,11 @@ Error does_not_fit(const Group& group, const Message& receive, const Envelope& e
   return error;
 }
 
-Error failure_of(const Group& group, const Message& message, const Error& reason) {
+Error failure_of(const Group& group, const MessageCall& call, const Error& reason) {
   Error error{reason.code(),
-              fmt::format("{} on rank {} of {}: {}", message.describe(), group.rank(), group.size(), reason.what()),
+              fmt::format("{} on rank {} of {}: {}", call.describe(), group.rank(), group.size(), reason.what()),
               reason.rank(), reason.operation()};
-  Internals::set_details(error, with_call(reason.details(), message));
+  Internals::set_details(error, with_call(reason.details(), call));
   return error;
 }
 

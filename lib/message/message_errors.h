@@ -10,7 +10,7 @@ class Group;
 
 /// The error of a receive whose message is longer, or of another type.
 Error does_not_fit(const Group& group, const Message& receive, const Envelope& envelope);
-/// The group's failure, described from the point of view of this message.
-Error failure_of(const Group& group, const Message& message, const Error& reason);
+/// The group's failure, described from the point of view of this call.
+Error failure_of(const Group& group, const MessageCall& call, const Error& reason);
 
 }  // namespace tutti::detail

@@ -214,6 +214,14 @@ TEST_CASE("a probe ends with what its group fails with") {
     ErrorCode code{};
     error_of([&] { comm.probe(any_source, {.tag = any_tag}); }, &code);  // rank 0 has said nothing to rank 1 before
     CHECK(code == ErrorCode::aborted);
+    try {
+      (void)comm.iprobe(any_source);
+      FAIL("it throws");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::aborted);
+      CHECK(error.details().collective == "probe");
+      CHECK(error.details().process == "thread 0");
+    }
   });
 }
 
