@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 
 namespace tutti::detail {
@@ -95,8 +96,22 @@ void Connections::close(const ControlMessage& last, Clock::time_point deadline) 
   for (auto& [rank, connection] : accepted_) connections_.emplace(rank, std::move(connection));
   accepted_.clear();
   send_to_all(last);
-  for (auto& [rank, connection] : connections_) connection.flush(deadline);
+  for (auto& [rank, connection] : connections_) connection.finish(deadline);
+  while (!connections_.empty() && Clock::now() < deadline) hear_ends(deadline);
   connections_.clear();
+}
+
+/// Waits until there is something to read, and forgets the connections that the peers have closed, too.
+void Connections::hear_ends(Clock::time_point deadline) {
+  std::vector<pollfd> queries;
+  for (const auto& [rank, connection] : connections_) queries.push_back({connection.fd(), POLLIN, 0});
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  ::poll(queries.data(), queries.size(), static_cast<int>(std::max<long>(left, 0)));
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    std::vector<ControlMessage> ignored;
+    it->second.read(ignored);
+    it = it->second.ended() ? connections_.erase(it) : std::next(it);
+  }
 }
 
 }  // namespace tutti::detail

@@ -72,10 +72,14 @@ class Connections {
   /// This process could not run for a while: silence before `now` does not count against other ranks.
   void forgive(Clock::time_point now);
   void cut();
-  /// Sends the last message to all ranks, and closes all connections. Bounded by `deadline`.
+  /// Sends the last message to all ranks, and closes all connections. Bounded by `deadline`. It reads what the ranks
+  /// have sent, since to close a connection with unread data resets it: if the last message is lost on its way then, it
+  /// is not sent again, and this rank counts as crashed.
   void close(const ControlMessage& last, Clock::time_point deadline);
 
  private:
+  void hear_ends(Clock::time_point deadline);
+
   std::map<int, ControlConnection> connections_;
   std::vector<std::pair<int, ControlConnection>> accepted_;
   std::map<int, Clock::time_point> accepted_at_;

@@ -62,13 +62,14 @@ void ControlConnection::cut() noexcept {
   if (!ended()) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-void ControlConnection::flush(Clock::time_point deadline) noexcept {
+void ControlConnection::finish(Clock::time_point deadline) noexcept {
   for (write(); !ended() && !unsent_.empty(); write()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return;
+    if (left <= 0) break;
     pollfd query{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
     ::poll(&query, 1, static_cast<int>(std::min<long>(left, 100)));
   }
+  if (!ended()) ::shutdown(socket_.get(), SHUT_WR);
 }
 
 }  // namespace tutti::detail

@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-/// A connection for control messages in both directions. Only flush() blocks.
+/// A connection for control messages in both directions. Only finish() blocks.
 class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,8 +35,8 @@ class ControlConnection {
   /// Appends the messages that have arrived. Those before an end are delivered before the end becomes visible.
   void read(std::vector<ControlMessage>& messages);
   void cut() noexcept;
-  /// Blocks until everything is sent, or until `deadline`.
-  void flush(Clock::time_point deadline) noexcept;
+  /// Blocks until everything is sent, or until `deadline`. Then the peer sees that nothing follows.
+  void finish(Clock::time_point deadline) noexcept;
 
  private:
   void digest(std::vector<ControlMessage>& messages);
