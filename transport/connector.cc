@@ -18,8 +18,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds longest_pause{250};
-
 /// Runs the connector to its end. 0: it has succeeded; else why not, ETIMEDOUT after `deadline`.
 int finish(Connector& connector, Clock::time_point deadline) {
   for (;;) {
@@ -64,6 +62,11 @@ short Connector::events() const noexcept {
   return !is_connected_ || !handshake_->outgoing().empty() ? POLLOUT : POLLIN;
 }
 
+std::chrono::milliseconds pause_after(int attempts) {
+  constexpr auto longest = 250ms;
+  return std::min<std::chrono::milliseconds>(longest, 1ms * (1 << std::min(attempts, 10)));
+}
+
 net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
                                   Clock::time_point deadline, const std::shared_ptr<TlsProxies>& tls_proxies) {
   const auto fail = [&](ErrorCode code, const std::string& why) {
@@ -78,7 +81,7 @@ net::Socket connect_authenticated(const std::string& address, const Secret& key,
     if (error == 0) return connector.take();
     if (error == Connector::another_secret) fail(ErrorCode::peer_lost, Connector::another_secret_text);
     if (net::is_our_own(error)) fail(ErrorCode::system, net::text_of(error));
-    const auto next = Clock::now() + std::min(longest_pause, 1ms * (1 << std::min(attempts, 10)));
+    const auto next = Clock::now() + pause_after(attempts);
     if (!worth_retrying(error) || next >= deadline)
       fail(ErrorCode::peer_lost, fmt::format("{}; gave up after {} attempts", net::text_of(error), attempts));
     std::this_thread::sleep_until(next);

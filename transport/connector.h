@@ -51,6 +51,9 @@ class Connector {
   std::shared_ptr<TlsProxies> tls_proxies_;
 };
 
+/// How long to wait after that many attempts, before the next one.
+std::chrono::milliseconds pause_after(int attempts);
+
 /// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once that has
 /// accepted. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet, or
 /// have too many connections. Otherwise as Connector.

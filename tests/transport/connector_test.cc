@@ -99,6 +99,11 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 }  // namespace
 
+TEST_CASE("pauses between attempts grow up to a quarter of a second") {
+  CHECK(pause_after(7) == std::chrono::milliseconds{128});
+  CHECK(pause_after(1'000'000) == std::chrono::milliseconds{250});
+}
+
 TEST_CASE_TEMPLATE("a rank that dials with the key gets through, and both ends are clean behind the proofs", Kind,
                    OverTcp, OverUnix) {
   House house(Kind::anywhere());

@@ -18,6 +18,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "transport/connector.h"
 #include "transport/stream_socket.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/link_errors.h"
@@ -28,7 +29,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto longest_pause = 250ms;
 constexpr auto expectation = 500us;
 
 }  // namespace
@@ -116,8 +116,7 @@ void OutLink::connect_failed(int error) noexcept {
   if (is_aside()) give_up_at_ = now + context_.connect_timeout;  // a link aside fails without telling the sink
   if (is_aside() || (worth_retrying(error) && now < give_up_at_)) {
     state_ = State::refused;
-    retry_at_ =
-        std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
+    retry_at_ = std::min<Clock::time_point>(now + pause_after(attempts_), give_up_at_);
     return;
   }
   const auto tried = now - (give_up_at_ - context_.connect_timeout);
