@@ -3,9 +3,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
+#include <span>
+
+#include "lib/base/net/socket.h"
 
 namespace tutti::detail {
 
@@ -18,26 +19,21 @@ void ControlConnection::send(const ControlMessage& message) {
 
 void ControlConnection::write() noexcept {
   while (!ended() && !unsent_.empty()) {
-    const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent >= 0) {
-      unsent_.erase(0, static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      return;
-    } else if (errno != EINTR) {
-      unsent_.clear();  // the end becomes visible when the peer's earlier messages have been read
-    }
+    const net::Moved moved = net::write_some(socket_, std::as_bytes(std::span{unsent_}));
+    if (moved.failed()) unsent_.clear();  // the end becomes visible when the peer's earlier messages have been read
+    if (moved.error != 0) return;
+    unsent_.erase(0, moved.bytes);
   }
 }
 
 void ControlConnection::read(std::vector<ControlMessage>& messages) {
   std::array<char, 16 * 1024> buffer;
   while (!ended()) {
-    const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (got <= 0) return socket_.reset();
+    const net::Moved moved = net::read_some(socket_, std::as_writable_bytes(std::span{buffer}));
+    if (moved.failed()) return socket_.reset();
+    if (moved.error != 0) return;
     heard_ = Clock::now();
-    arrived_.append(buffer.data(), static_cast<std::size_t>(got));
+    arrived_.append(buffer.data(), moved.bytes);
     digest(messages);
   }
 }
@@ -59,16 +55,11 @@ void ControlConnection::digest(std::vector<ControlMessage>& messages) {
 }
 
 void ControlConnection::cut() noexcept {
-  if (!ended()) ::shutdown(socket_.get(), SHUT_RDWR);
+  if (!ended()) net::shut_down(socket_);
 }
 
 void ControlConnection::finish(Clock::time_point deadline) noexcept {
-  for (write(); !ended() && !unsent_.empty(); write()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) break;
-    pollfd query{.fd = socket_.get(), .events = POLLOUT, .revents = 0};
-    ::poll(&query, 1, static_cast<int>(std::min<long>(left, 100)));
-  }
+  for (write(); !ended() && has_unsent() && net::wait_until_ready(socket_, POLLOUT, deadline); write()) continue;
   if (!ended()) ::shutdown(socket_.get(), SHUT_WR);
 }
 

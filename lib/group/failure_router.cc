@@ -93,7 +93,8 @@ void FailureRouter::departed(const std::vector<int>& ranks) noexcept {
 void FailureRouter::apply(const Failure& failure) {
   if (failure.group == 0) {
     if (failure.culprit < 0 || std::cmp_greater_equal(failure.culprit, names_.size())) return;  // there is no such rank
-    losses_.push_back(failure);                                                                 // one per rank at most
+    if (std::ranges::count(losses_, failure.culprit, &Failure::culprit) > 0) return;            // it is told again
+    losses_.push_back(failure);
     std::vector<Group*> concerned;
     for (const auto& [id, group] : groups_)
       if (failure.culprit == rank_ || group->group_rank(failure.culprit) >= 0) concerned.push_back(group);
