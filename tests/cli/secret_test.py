@@ -155,7 +155,7 @@ class Store(Secrets):
             self.assertEqual(self.say(place, "get", "colour", TUTTI_SECRET=SECRET).out, "green\n")
             for env in ({}, {"TUTTI_SECRET": SECRET + "!"}):
                 done = self.say(place, "get", "colour", **env)
-                self.assertEqual((done.code, done.out), (1, ""), done)
+                self.assertEqual((done.code, done.out), (3, ""), done)
                 self.assertIn("secret", done.err)
                 self.assertNotIn(SECRET, done.err)
 

@@ -129,7 +129,7 @@ class TraceOfStreams(unittest.TestCase):
                 self.assertEqual(sum(size for _, _, size, _ in ends.values()), 2 * (ranks - 1) * elements * 4)
         arrows = [collections.Counter(e["id"] for e in trace_test.of(events, phase)) for phase in "sf"]
         self.assertEqual(arrows[0], arrows[1])
-        self.assertRegex(said, r"all_reduce +ring on streams +20000 +4 +[\d.]+ ")
+        self.assertRegex(said, r"all_reduce +ring on streams +4 +20000 +4 +[\d.]+ ")
         self.assertRegex(page.out, r"It replays all_reduce #\d+ by ring over 4 ranks: .* 4 of 4 such calls")
         # Without a trace the streams have nothing more to do. With it there is an event before each step, one where it
         # need not wait any more, and one at the end.
