@@ -46,6 +46,7 @@ class LateEnds {
     std::thread last = std::move(thread_);
     lock.unlock();
     if (last.joinable()) last.join();
+    run();  // those for which the system refused a thread
   }
 
  private:

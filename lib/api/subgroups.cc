@@ -60,6 +60,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
   }
   if (std::find(ranks.begin(), ranks.end(), group.rank()) == ranks.end())
     refuse("this rank is not in the list; only the members of a sub-group call subgroup()");
+  group.context().engine->require_other_owner();  // before this call counts
   std::uint32_t turn = 0;
   {
     const std::lock_guard lock{state_->mutex};

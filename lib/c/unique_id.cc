@@ -149,8 +149,8 @@ Meeting meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store:
   };
   const Place place = decode(id);
   const auto client = std::make_shared<Client>();
-  client->server = Servers::all().take(id);
   const auto tls_proxies = job_tls_proxies(job_secret(options.secret_file), options.tls);
+  client->server = Servers::all().take(id);  // from here on it ends with the client
   client->store = rendezvous::connect_tcp_store(place.endpoint, timeout, place.secret, tls_proxies);
   if (client->store->add(fmt::format("tutti id/{}", *options.rank), 1) != 1)
     throw Wrong{fmt::format("rank {} has used this id already: an id serves one communicator", *options.rank)};
