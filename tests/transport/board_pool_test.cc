@@ -235,6 +235,21 @@ struct Pools {
   }
 };
 
+TEST_CASE("a place that is kept gives back what was populated beyond what is reserved") {
+  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, 16 * page);
+  const auto before = reserved_bytes(own->descriptor());
+  auto place = own->give(2, {16 * page, 4 * page, 0}, 1);
+  CHECK(reserved_bytes(own->descriptor()) == before + 4 * page);
+  std::fill_n(place.get(), 16 * page, std::byte{1});
+  CHECK(reserved_bytes(own->descriptor()) == before + 16 * page);
+  place.reset();
+  CHECK(reserved_bytes(own->descriptor()) == before + 4 * page);
+  place = own->give(4, {16 * page, 2 * page, 2 * page}, 1);
+  CHECK(std::all_of(place.get(), place.get() + 2 * page, [](std::byte byte) { return byte == std::byte{0}; }));
+  place.reset();
+  CHECK(reserved_bytes(own->descriptor()) == before + 4 * page);  // as much as a group has reserved once
+}
+
 TEST_CASE("thousands of groups at a time take a few chunks, and each finds its memory") {
   constexpr Channel groups = 5000;
   Pools pools;

@@ -42,7 +42,8 @@ void Board::add_areas(std::shared_ptr<std::byte> memory) noexcept {
   lone_ring_ = ring_at(layout_.lone_rings, layout_.lone_ring_bytes);
 }
 
-/// This rank needs it for the first time. If there is no memory for it, the other ring serves.
+/// This rank has filled the other ring once, so this one is worth its pages, which cost half a millisecond. If there is
+/// no memory for it, the other one goes on.
 void Board::try_lone_ring() noexcept {
   lone_was_tried_ = true;
   has_lone_ring_ = lone_ring_.populate();

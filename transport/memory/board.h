@@ -70,7 +70,7 @@ class Board {
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
   /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
-    if (flow == Flow::from_one && size > AreaLayout::most_in_area && !lone_was_tried_) try_lone_ring();
+    if (flow == Flow::from_one && ring_.has_gone_round() && !lone_was_tried_) try_lone_ring();
     return is_known_to_be_free(size, flow, rounds) || has_become_free(size, flow, rounds);
   }
   /// Some of these rounds may be shorter than the longest.

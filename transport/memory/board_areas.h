@@ -111,6 +111,8 @@ class ContributionRing {
   /// reduce of 16 KiB: 2.7 us instead of 0.7). False: the system refuses, as kernels before 5.14 do, or has no memory.
   bool populate() noexcept;
 
+  /// Contributions have taken all of it once.
+  bool has_gone_round() const noexcept { return head_ >= bytes_; }
   /// There is known to be room for `rounds` more contributions of up to `size` bytes.
   bool has_room(std::size_t size, std::uint64_t rounds) const noexcept { return end(size, rounds) <= free_until_; }
   /// The round that all ranks must have begun before there is; an earlier one if `begun`, which they are known to have

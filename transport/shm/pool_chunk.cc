@@ -39,6 +39,7 @@ struct PoolChunk::Place {
   std::atomic<Channel> name{0};
   std::atomic<std::uint64_t> uses{0};
   std::atomic<std::uint32_t> is_kept{0};  // free, and still reserved
+  std::uint32_t pages = 0;                // of its memory that are reserved; 0: all that it may use
 };
 
 struct alignas(64) PoolChunk::Head {
@@ -135,6 +136,7 @@ std::shared_ptr<std::byte> PoolChunk::give(Channel name, const MemoryNeed& need,
   const std::size_t index = free_place(name).value();
   Place& given = place(index);
   clear(index, need);
+  given.pages = need.reserved < need.bytes ? static_cast<std::uint32_t>(reserved_[index] / page) : 0;
   given.name.store(0, std::memory_order_release);
   const std::uint32_t number = Uses::of(given.uses.load(std::memory_order_relaxed)).number + 1;
   given.uses.store(Uses{number, static_cast<std::uint16_t>(users - 1), 1}.word(), std::memory_order_release);
@@ -200,6 +202,9 @@ void PoolChunk::free(std::size_t index) noexcept {
   // What the system does not take back is kept, too, and cleared for the next group.
   const bool is_kept = head().kept.fetch_add(place_bytes_) < most_kept || !release(memory_of(index), place_bytes_);
   if (!is_kept) head().kept.fetch_sub(place_bytes_);
+  const std::size_t reserved = left.pages * page;
+  if (is_kept && reserved > 0 && reserved < place_bytes_)
+    static_cast<void>(release(memory_of(index) + reserved, place_bytes_ - reserved));
   left.is_kept.store(is_kept ? 1 : 0, std::memory_order_relaxed);
   const std::uint32_t number = Uses::of(left.uses.load(std::memory_order_relaxed)).number;
   left.uses.store(Uses{number}.word(), std::memory_order_release);

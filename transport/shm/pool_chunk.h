@@ -34,7 +34,8 @@ class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
  public:
   static constexpr std::size_t places_in_bucket = 8;
   static constexpr std::size_t most_places = std::size_t{1} << 16;
-  /// Bytes of free places that stay as they are, with all memory that exists there; at least one place does.
+  /// Bytes of free places that stay reserved, where they were; at least one place does. What was populated beyond goes
+  /// back to the system.
   static constexpr std::size_t most_kept = std::size_t{16} << 20;
 
   /// For the owner. Both are powers of two, `places` at least a bucket, `place_bytes` at least a page. Throws
