@@ -208,7 +208,7 @@ int footprint_main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.is_rank) return run_rank(options);
   const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
-  if (launch.size > 1 || !launch.rendezvous.empty())
+  if (launch.size > 1)
     throw Error{ErrorCode::unsupported, fmt::format("bench: {} starts ranks itself; run it without a launcher ({})",
                                                     options.what, launch.source)};
   for (const int ranks : options.ranks) {
