@@ -290,13 +290,15 @@ class Summary(Case):
 
     def test_options_select_rows_and_those_that_are_for_measuring_are_refused(self):
         rows = [("shm", call, ranks, size, side, time, 50) for side, time in (("tutti", 1), ("openmpi", 4))
-                for call, ranks, size in (("all_reduce", 2, 4), ("all_reduce_inplace", 2, 5), ("broadcast", 4, 4096))]
+                for call, ranks, size in (("all_reduce", 2, 4), ("all_reduce_inplace", 2, 5), ("broadcast", 4, 4096),
+                                          ("reduce", 2, 2), ("reduce", 2, 256 << 20))]
         self.summary(*rows)
-        for words, count in (([], 3), (["broadcast"], 1), (["all_reduce"], 2), (["-g", "4"], 1), (["-e", "1K"], 2),
-                             (["-b", "5"], 2), (["-b", "1", "-e", "4K", "-f", "4"], 2), (["--transport", "shm"], 3)):
+        for words, count in (([], 5), (["broadcast"], 1), (["all_reduce"], 2), (["-g", "4"], 1), (["-e", "1K"], 3),
+                             (["-b", "5"], 3), (["-b", "1", "-e", "4K", "-f", "4"], 2), (["--transport", "shm"], 5),
+                             (["-b", "128M"], 1), (["-e", "4"], 2), (["-e", "2"], 1), (["-b", "5", "-e", "5"], 1)):
             done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv", *words)
             self.assertEqual(len([line for line in done.lines if re.match(r" \w+ +shm ", line)]), count, (words, done))
-        for words, says in ((["--transport", "tcp"], "has no row of that kind"), (["reduce"], "has no row of that kind"),
+        for words, says in ((["--transport", "tcp"], "has no row of that kind"), (["gather"], "has no row of that kind"),
                             (["--against", "gloo"], "--against has no effect with --summary"),
                             (["--min-time", "1"], "--min-time has no effect with --summary")):
             done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv", *words)

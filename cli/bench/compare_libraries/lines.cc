@@ -82,19 +82,21 @@ std::vector<MeasuredCall> calls(const bench::Options& options) {
   return {options.what};
 }
 
-/// The requested steps, in ascending order; empty: none were.
+bool has_steps(const bench::Options& options) {
+  return was_given(options, "stepfactor") || was_given(options, "stepbytes");
+}
+
+/// In ascending order.
 std::vector<std::size_t> steps_of(const bench::Options& options) {
-  const bool one = options.min_bytes == options.max_bytes;
-  if (!one && !was_given(options, "stepfactor") && !was_given(options, "stepbytes")) return {};
   std::vector<std::size_t> all = bench::sizes_of(options);
   std::sort(all.begin(), all.end());
   return all;
 }
 
-/// The sizes of the grid between -b and -e, or the requested steps.
+/// The requested steps, the single size between -b and -e, or the sizes of the grid between them.
 std::vector<std::size_t> sizes(const bench::Options& options, MeasuredCall call, int ranks) {
   if (call == Collective::barrier) return {0};
-  if (std::vector<std::size_t> all = steps_of(options); !all.empty()) return all;
+  if (has_steps(options) || options.min_bytes == options.max_bytes) return steps_of(options);
   std::vector<std::size_t> fitting;
   for (const std::size_t size : grid_sizes) {
     const bool inside = size >= options.min_bytes && size <= options.max_bytes;
@@ -125,8 +127,9 @@ bool selects_size(const bench::Options& options, const Point& point) {
   if (point.call == Collective::barrier) return true;
   if (was_given(options, "minbytes") && point.size < options.min_bytes) return false;
   if (was_given(options, "maxbytes") && point.size > options.max_bytes) return false;
+  if (!has_steps(options)) return true;
   const std::vector<std::size_t> steps = steps_of(options);
-  return steps.empty() || std::binary_search(steps.begin(), steps.end(), point.size);
+  return std::binary_search(steps.begin(), steps.end(), point.size);
 }
 
 /// An option that is not given selects all.
