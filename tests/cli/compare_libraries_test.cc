@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/compare_libraries/figures.h"
@@ -330,6 +332,36 @@ TEST_CASE("torch.distributed over Gloo is compared with torch.distributed over t
   versus::tell_states(rows);
   CHECK(*ratio() == 9);
   CHECK(versus::compare(rows, rows.front().point).best_peer() == "torch-gloo");
+}
+
+TEST_CASE("a last row that lacks only its newline is kept, and one that lacks more is cut off") {
+  char folder[] = "/tmp/tutti-ledger-XXXXXX";
+  REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string path = std::string{folder} + "/rows.csv";
+  versus::Row row = row_of("impi", "shm", 3, 100);
+  row.times.iterations = 9;
+  versus::Row failed = row;
+  failed.times = {};
+  failed.trouble = "killed";
+  const std::string begin = versus::csv_header() + "\n" + versus::csv_line(row) + "\n";
+  const std::string last = versus::csv_line(row);
+  const std::string trouble = versus::csv_line(failed);
+  const auto without = [](const std::string& line, std::size_t letters) {
+    return line.substr(0, line.size() - letters);
+  };
+  const std::vector<std::pair<std::string, bool>> ends{
+      {last, true}, {without(last, 1), false}, {trouble, true}, {without(trouble, failed.trouble.size()), false}};
+  for (const auto& [text, is_kept] : ends) {
+    CAPTURE(text);
+    std::ofstream{path} << begin << text;
+    const std::size_t rows = is_kept ? 2 : 1;
+    CHECK(versus::Ledger{path, versus::Ledger::Use::reading}.rows().size() == rows);
+    CHECK(versus::Ledger{path}.rows().size() == rows);
+    std::stringstream now;
+    now << std::ifstream{path}.rdbuf();
+    CHECK(now.str() == (is_kept ? begin + text + "\n" : begin));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a file of rows knows the versions, and takes no rows of another one") {

@@ -61,6 +61,16 @@ Row parse(const std::vector<std::string>& words) {
   return row;
 }
 
+/// Whether only the newline is missing. A row without figures has a reason, which may be what was cut off.
+bool is_whole_row(const std::string& line) {
+  try {
+    const Row row = parse(split(line));
+    return !row.trouble.empty() || row.times.iterations > 0;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string csv_header() {
@@ -91,8 +101,13 @@ Ledger::Ledger(std::string path, Use use) : path_(std::move(path)) {
   }
   const std::size_t whole = text.rfind('\n') + 1;  // a full disk, or a signal, may have cut off the last line
   if (whole == 0 && !csv_header().starts_with(text)) refuse(1);
-  read(text.substr(0, whole));
+  const bool lacks_newline = whole > 0 && is_whole_row(text.substr(whole));
+  read(text.substr(0, lacks_newline ? text.size() : whole));
   if (use == Use::reading) return;
+  if (lacks_newline) {
+    write("");
+    return;
+  }
   std::error_code problem;
   if (whole < text.size()) std::filesystem::resize_file(path_, whole, problem);
   if (problem) throw OutputError{"bench", path_, problem.value()};

@@ -59,8 +59,8 @@ class Ledger {
     measuring,  ///< a file that is missing is made
     reading,    ///< one must be there
   };
-  /// Reads the file, up to a last line that was cut off. Throws Error{invalid_argument} if it has another format,
-  /// {system}.
+  /// Reads the file, up to a last line that was cut off. If only its newline is missing, the line counts. Throws
+  /// Error{invalid_argument} if it has another format, {system}.
   explicit Ledger(std::string path, Use use = Use::measuring);
 
   /// Writes the row before it returns.
