@@ -140,6 +140,11 @@ class Invented(Stage):
         done = self.bench(*words)
         self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, r"has rows of the processor that is another, but the one here is ")
+        rows.write_text(re.sub(r"(?m)^# the processor is .*\n", "", text))
+        self.assertSays(self.bench(*words).err, "rows.csv has rows that do not say what the processor is; give --csv another")
+        self.side("mpich")
+        rows.write_text(other := text.replace("# tutti is tutti 0.1", "# tutti is tutti 0.0"))
+        self.assertEqual((self.bench(*words, rivals="mpich").code, rows.read_text()), (6, other))  # without mpich's version
 
     def test_a_file_of_someone_else_is_refused_and_left_alone(self):
         row = "shm,broadcast,2,64,64,openmpi,s,1,2,{},1,1,{},0,9,0,100,100,"

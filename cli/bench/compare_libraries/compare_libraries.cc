@@ -61,10 +61,11 @@ class Session {
     sides_.emplace(Folders{options.rivals_dir, options.peers_dir},
                    options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
     names_ = sides_->rivals();
-    state("the processor", bench::processor_name());
-    if (options.on_gpu) state("the GPU", gpus_text());
+    state(std::string{the_processor}, bench::processor_name());
+    if (options.on_gpu) state(std::string{the_gpu}, gpus_text());
     remark();
     take_versions();
+    for (const auto& [what, version] : facts_) ledger_.set_version(what, version);
   }
 
   int run() {
@@ -151,9 +152,11 @@ class Session {
     return true;
   }
 
-  /// A fact about the rows. The file's rows for which it is another one are refused.
+  /// A fact about the rows. The file's rows for which it is another one are refused. It is written after all were
+  /// checked: a file that is refused is left alone.
   void state(const std::string& what, const std::string& is) {
-    ledger_.set_version(what, is);
+    ledger_.check_version(what, is);
+    facts_.emplace_back(what, is);
     note(fmt::format("{} is {}", what, is));
   }
 
@@ -262,6 +265,7 @@ class Session {
   std::vector<std::string> names_;    ///< the rivals
   std::vector<std::string> columns_;  ///< tutti, the rivals, the limit
   std::vector<std::string> notes_;
+  std::vector<std::pair<std::string, std::string>> facts_;  ///< by state()
   std::vector<Comparison> comparisons_;
 };
 

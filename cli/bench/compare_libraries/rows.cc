@@ -31,6 +31,13 @@ std::vector<std::string> split(const std::string& line) {
 constexpr std::string_view mark = "# ";
 constexpr std::string_view is = " is ";
 
+bool is_of_machine(std::string_view side) { return side == the_processor || side == the_gpu; }
+
+bool depends_on(const Row& row, std::string_view side) {
+  if (side == the_processor) return true;
+  return side == the_gpu ? row.point.transport == "gpu" : row.side == side;
+}
+
 /// Throws std::exception if the word is anything else. The functions of the standard library take "inf" and "2x", too.
 template <class T>
 T number_in(const std::string& word) {
@@ -145,18 +152,23 @@ void Ledger::add(Row row) {
   tell_states(rows_);
 }
 
-void Ledger::set_version(const std::string& side, const std::string& version) {
-  const auto [place, is_new] = versions_.try_emplace(side, version);
-  const auto is_of_side = [&](const Row& row) { return row.side == side; };
-  if (is_new && std::any_of(rows_.begin(), rows_.end(), is_of_side))
-    throw Error{
-        ErrorCode::invalid_argument,
-        fmt::format("bench: {} has rows of {} that do not say which version; give --csv another file", path_, side)};
-  if (place->second != version)
+void Ledger::check_version(const std::string& side, const std::string& version) const {
+  const auto known = versions_.find(side);
+  const auto is_of_it = [&](const Row& row) { return depends_on(row, side); };
+  if (known == versions_.end() && std::any_of(rows_.begin(), rows_.end(), is_of_it))
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: {} has rows{} that do not say {}; give --csv another file", path_,
+                            is_of_machine(side) ? "" : " of " + side,
+                            is_of_machine(side) ? "what " + side + " is" : "which version")};
+  if (known != versions_.end() && known->second != version)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} has rows of {} that is {}, but the one here is {}; give --csv another file",
-                            path_, side, place->second, version)};
-  if (is_new) write(fmt::format("{}{}{}{}", mark, side, is, version));
+                            path_, side, known->second, version)};
+}
+
+void Ledger::set_version(const std::string& side, const std::string& version) {
+  check_version(side, version);
+  if (versions_.try_emplace(side, version).second) write(fmt::format("{}{}{}{}", mark, side, is, version));
 }
 
 void Ledger::write(const std::string& line) const {

@@ -52,6 +52,10 @@ struct Row {
   bool by_loop() const { return times.computing > 0 || (point.ranks > cores && point.size <= 1024); }
 };
 
+/// What rows say of their machine, beside the versions.
+inline constexpr std::string_view the_processor = "the processor";
+inline constexpr std::string_view the_gpu = "the GPU";
+
 /// Rows in a file, with which an interrupted run can continue. Without a path they are only kept in memory.
 class Ledger {
  public:
@@ -65,7 +69,10 @@ class Ledger {
 
   /// Writes the row before it returns.
   void add(Row row);
-  /// Rows of `side` that follow are of this version. Throws Error{invalid_argument} if those before are of another.
+  /// Throws Error{invalid_argument} if rows of `side` are of another version, or do not tell theirs. `side` may also be
+  /// `the_processor`, of all rows, or `the_gpu`, of those on GPUs.
+  void check_version(const std::string& side, const std::string& version) const;
+  /// The same, and rows that follow are of this version.
   void set_version(const std::string& side, const std::string& version);
   /// By side, of those that tell theirs.
   const std::map<std::string, std::string>& versions() const { return versions_; }
