@@ -173,8 +173,8 @@ double seconds_of(const std::string& text, double usual) {
   if (text.empty()) return usual;
   double value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || stop != text.data() + text.size() || !(value >= 0.1) || value > 86400)
-    wrong(fmt::format("--time takes seconds, 0.1 or more, not \"{}\"", text));
+  if (problem != std::errc{} || stop != text.data() + text.size() || !(value > 0) || value > 86400)
+    wrong(fmt::format("--time takes seconds, more than 0, not \"{}\"", text));
   return value;
 }
 

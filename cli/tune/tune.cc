@@ -45,6 +45,13 @@ std::vector<Point> measured(const Options& options) {
   return measure_all(options, [&](const std::string& text) { progress.show(text); });
 }
 
+void require_measured(bool any, const Options& options) {
+  if (!any)
+    throw Error{ErrorCode::timeout,
+                fmt::format("tune: {:g} s are too short to measure anything, and nothing was written; give --time more",
+                            options.seconds)};
+}
+
 std::vector<Curve> curves_of(const std::vector<Point>& points) {
   std::vector<Curve> curves;
   for (const Point& point : points) {
@@ -78,10 +85,7 @@ int write_new_table(const Options& options) {
   refuse_existing(options.output, options.force);
   require_folder("tune", options.output);
   const std::vector<Curve> curves = curves_of(measured(options));
-  if (curves.empty())
-    throw Error{ErrorCode::timeout, fmt::format("tune: {:g} s are too short to measure anything, and no table was "
-                                                "written; give --time more",
-                                                options.seconds)};
+  require_measured(!curves.empty(), options);
   write_table(options.output, table_text(curves, comments(options)), options.force);
   fmt::print("{}", changes_text(curves));
   fmt::print("# written: {}; export TUTTI_TUNING_FILE={}\n", options.output,
@@ -124,6 +128,7 @@ int check_table(const Options& options) {
     judge(point.races, regret);
     all.push_back(std::move(regret));
   }
+  require_measured(std::any_of(all.begin(), all.end(), [](const Regret& one) { return one.rounds > 0; }), options);
   fmt::print("# choices of {}\n{}", options.table.empty() ? "the built-in table" : options.table, regret_text(all));
   if (!options.csv.empty()) write_csv(options.csv, regret_csv(all));
   return exit_success;

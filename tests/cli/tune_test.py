@@ -157,11 +157,12 @@ class Tuning(Case):
                 self.assertSays(done.err, reason)
         self.assertEqual(self.files(), [])
 
-    def test_nothing_measured_is_no_table(self):
-        done = tutti("tune", "-g", "8", "--transport", "tcp,tcp", "--time", "0.1", "-o", self.table, limit=60)
-        self.assertEqual((done.code, done.out), (4, ""), done)
-        self.assertSays(done.err, "0.1 s are too short to measure anything, and no table was written; give --time more")
-        self.assertEqual(self.files(), [])
+    def test_nothing_measured_is_no_table_and_no_judgement(self):
+        for words in (("-o", self.table), ("--check", "--csv", self.folder / "points.csv")):
+            done = tutti("tune", "-g", "2", "--transport", "shm", "--time", "1e-09", *words)  # over at once
+            self.assertEqual((done.code, done.out), (4, ""), done)
+            self.assertSays(done.err, "1e-09 s are too short to measure anything, and nothing was written; give --time more")
+            self.assertEqual(self.files(), [])
 
     def test_a_transport_that_is_named_twice_is_measured_once(self):
         done = tutti("tune", "--transport", "shm,tcp,shm,tcp", "-g", "2", "--time", "3", "barrier", "--check", limit=60)
