@@ -255,8 +255,10 @@ class Refuse(Case):
             file.write_text(text if isinstance(text, str) else json.dumps(whole))
             self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
                          f"^tutti: plan: {file} was not written by tutti bench -J FILE: .*{says}$")
-        for facts, says in (({}, 'it has no "collective" in "tutti", which tells what was measured'),
-                            ({"tutti": {"collective": 7}}, 'it has no "collective" in "tutti"'),
+        for facts, says in (({}, 'was not written by tutti bench -J FILE: it has no "tutti", which tells what was measured'),
+                            ({"tutti": {"version": "0.1"}},
+                             f"^tutti: plan: {file}: an older tutti wrote it, which does not say what was measured; measure again$"),
+                            ({"tutti": {"collective": 7}}, 'the "collective" in "tutti" is no name'),
                             ({"tutti": {"collective": "sendrecv"}}, 'the "collective" in "tutti" is none that has plans')):
             file.write_text(json.dumps({"config": {"devices": [0, 1]}, "results": [row], **facts}))
             self.refused(f"all_reduce --html {self.folder}/page.html --points {file}", says)

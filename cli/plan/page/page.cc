@@ -163,8 +163,10 @@ std::vector<MeasuredPoint> read_points(const std::string& path) {
     refuse("it has no \"devices\" in \"config\", which tell how many ranks there were");
   const int ranks = static_cast<int>((*config)["devices"].size());
   const auto facts = json.find("tutti");
-  if (facts == json.end() || !facts->contains("collective") || !(*facts)["collective"].is_string())
-    refuse("it has no \"collective\" in \"tutti\", which tells what was measured");
+  if (facts == json.end() || !facts->is_object()) refuse("it has no \"tutti\", which tells what was measured");
+  if (!facts->contains("collective"))
+    wrong(fmt::format("{}: an older tutti wrote it, which does not say what was measured; measure again", path));
+  if (!(*facts)["collective"].is_string()) refuse("the \"collective\" in \"tutti\" is no name");
   const auto call = measure::find_call((*facts)["collective"].get<std::string>());
   if (!call || !call->is_collective()) refuse("the \"collective\" in \"tutti\" is none that has plans");
   std::vector<MeasuredPoint> points;
