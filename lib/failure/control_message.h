@@ -32,7 +32,7 @@ struct Failure {
 /// An operation that takes long, about which its rank asks the coordinator.
 struct Report {
   std::uint64_t group = 0;
-  std::uint64_t operation = 0;             ///< 0: a send or receive
+  std::uint64_t operation = 0;             ///< 0: a send or receive; of a reunion, the number of the call
   bool overdue = false;                    ///< its deadline has passed, so there must be an answer
   bool stalled = false;                    ///< it has received nothing since its last report
   int reporter = -1;                       ///< global rank

@@ -55,7 +55,7 @@ void Coordinator::handle(int from, const ControlMessage& message) {
         if (query.number == message.number && query.asked.erase(from) > 0) query.answers[from] = message.status;
       return tick(Clock::now());
     case ControlMessage::Kind::reunion:
-      return message.report.overdue ? withdraw(from, message.report.group) : join(from, message.report);
+      return message.report.overdue ? withdraw(from, message.report) : join(from, message.report);
     default:
       return;
   }
@@ -257,15 +257,18 @@ RankView Coordinator::view_of(const Query& query, int rank) {
 void Coordinator::join(int rank, const Report& report) {
   Gathering& gathering = gatherings_[report.group];
   gathering.report = report;
-  gathering.here.insert(rank);
+  gathering.here[rank] = report.operation;
   decide();
 }
 
-/// `rank` has given up, and may do something else now. So the others wait until it calls again.
-void Coordinator::withdraw(int rank, std::uint64_t group) {
-  const auto gathering = gatherings_.find(group);
+/// `rank` has given up, and may do something else now. So the others wait until it calls again. If it has called again
+/// already, this concerns a call before.
+void Coordinator::withdraw(int rank, const Report& report) {
+  const auto gathering = gatherings_.find(report.group);
   if (gathering == gatherings_.end()) return;  // it is decided
-  gathering->second.here.erase(rank);
+  const auto joined = gathering->second.here.find(rank);
+  if (joined == gathering->second.here.end() || joined->second != report.operation) return;
+  gathering->second.here.erase(joined);
   if (gathering->second.here.empty()) gatherings_.erase(gathering);
   decide();
 }

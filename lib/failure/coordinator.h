@@ -54,7 +54,7 @@ class Coordinator {
 
   struct Gathering {
     Report report;
-    std::set<int> here;
+    std::map<int, std::uint64_t> here;  // by rank, the number of its call
   };
 
   void hear(int reporter, const Failure& suspicion, const Report& calls);
@@ -68,7 +68,7 @@ class Coordinator {
   bool widen(Query& query);
   RankView view_of(const Query& query, int rank);
   void join(int rank, const Report& report);
-  void withdraw(int rank, std::uint64_t group);
+  void withdraw(int rank, const Report& report);
   void decide();
   static void send_departed(ControlConnection& connection, std::span<const int> ranks);
   void tell_who_departed();

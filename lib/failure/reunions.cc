@@ -10,6 +10,7 @@ namespace tutti::detail {
 std::shared_ptr<Reunions::Awaited> Reunions::begin(const Report& report) {
   auto awaited = std::make_shared<Awaited>(Awaited{report, {}, {}});
   const std::lock_guard lock{mutex_};
+  awaited->report.operation = ++calls_;
   const auto late = std::ranges::find(late_, report.group, &std::pair<std::uint64_t, Reunion>::first);
   if (late != late_.end()) {
     awaited->outcome = std::move(late->second);

@@ -27,13 +27,14 @@ class Reunions {
  public:
   /// A reunion that begin() has asked for.
   struct Awaited {
-    Report report;
+    Report report;  // `operation`: the number of the call
     std::optional<Reunion> outcome;
     std::vector<int> missing;
     bool interrupted = false;  // by the program
     int told = -1;             // the coordinator that has been told
   };
 
+  /// Numbers the calls, so that the coordinator can tell which of them a rank has given up.
   /// If the coordinator decided when this rank had just given up, it gets that decision: the other ranks have theirs.
   std::shared_ptr<Awaited> begin(const Report& report);
   /// Waits until the coordinator has decided, until `deadline`, or until the program interrupts it. Nothing: it has not
@@ -50,6 +51,7 @@ class Reunions {
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::uint64_t calls_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // reunions by old group
   std::deque<std::pair<std::uint64_t, Reunion>> late_;  // decisions that no thread awaited, by old group, oldest first
 };

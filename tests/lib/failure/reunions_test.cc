@@ -52,6 +52,12 @@ TEST_CASE("the latest decisions that nobody awaits are kept") {
   CHECK(reunions.wait(*reunions.begin(report_of(2000)), Clock::now()));
 }
 
+TEST_CASE("each call to go on with the survivors has a number of its own") {
+  Reunions reunions;
+  const auto first = reunions.begin(report_of(8));
+  CHECK(reunions.begin(report_of(8))->report.operation > first->report.operation);
+}
+
 class Nobody final : public DetectorUser {
  public:
   void suspected(const std::string&) noexcept override {}
@@ -101,6 +107,7 @@ TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverU
   while (last.kind == ControlMessage::Kind::reunion && !last.report.overdue);
   CHECK(last.report.overdue);
   CHECK(last.report.group == 8);
+  CHECK(last.report.operation == 1);
 }
 
 TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, but wait until it calls again", Kind,
@@ -139,6 +146,37 @@ TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, b
   REQUIRE(reunion);
   CHECK(reunion->group == decision.number);
   CHECK(reunion->members == std::vector<int>{0, 1});
+}
+
+TEST_CASE_TEMPLATE("a rank that has called shrink again is not taken for one that has given up", Kind, OverTcp,
+                   OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = Clock::now() + 20s;
+  Nobody user;
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  std::jthread one{[&] {
+    CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
+  }};
+  ControlConnection second = dial(1, 0, first.address(), key, deadline);
+  Inbox inbox{second};
+  second.send({.kind = ControlMessage::Kind::beat});
+  one.join();
+  // What rank 1 sends if its detector first looks during the second call.
+  ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(8)};
+  message.report.operation = 2;
+  second.send(message);
+  message.report.operation = 1;
+  message.report.overdue = true;
+  second.send(message);
+  second.send({.kind = ControlMessage::Kind::reunion, .report = report_of(6)});
+  ControlMessage heard;
+  do heard = inbox.next(ControlMessage::Kind::decision, deadline);
+  while (heard.kind == ControlMessage::Kind::decision && heard.report.group != 6);
+  REQUIRE(heard.report.group == 6);  // so all before is read
+
+  Reunion reunion;
+  REQUIRE_NOTHROW(reunion = first.reunite(report_of(8), std::min(deadline, Clock::now() + 5s)));
+  CHECK(reunion.members == std::vector<int>{0, 1});
 }
 
 }  // namespace
