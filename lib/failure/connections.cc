@@ -97,6 +97,7 @@ void Connections::close(const ControlMessage& last, Clock::time_point deadline) 
   accepted_.clear();
   send_to_all(last);
   for (auto& [rank, connection] : connections_) connection.finish(deadline);
+  std::erase_if(connections_, [](const auto& entry) { return entry.second.ended(); });  // of which poll() says nothing
   while (!connections_.empty() && Clock::now() < deadline) hear_ends(deadline);
   connections_.clear();
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/failure/control_message.h"
@@ -54,6 +55,21 @@ TEST_CASE("closing does not wait for its deadline where the others have closed, 
   Connections connections{0, key, {}};
   connections.add(1, ControlConnection{std::move(line.one)});
   line.other.reset();
+  const auto start = Clock::now();
+  connections.close(leave, start + 20s);
+  CHECK(Clock::now() - start < 10s);
+}
+
+TEST_CASE("closing does not wait for connections that have ended before") {
+  const Secret key = Secret::random();
+  Line line;
+  ControlConnection ended{std::move(line.one)};
+  line.other.reset();
+  std::vector<ControlMessage> none;
+  ended.read(none);
+  REQUIRE(ended.ended());
+  Connections connections{0, key, {}};
+  connections.add(1, std::move(ended));
   const auto start = Clock::now();
   connections.close(leave, start + 20s);
   CHECK(Clock::now() - start < 10s);

@@ -161,7 +161,7 @@ TEST_CASE_TEMPLATE("a rank that has called shrink again is not taken for one tha
   Inbox inbox{second};
   second.send({.kind = ControlMessage::Kind::beat});
   one.join();
-  // What rank 1 sends if its detector first looks during the second call.
+  // The messages of rank 1 if its detector first looks during the second call.
   ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(8)};
   message.report.operation = 2;
   second.send(message);
