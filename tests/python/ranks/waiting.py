@@ -50,6 +50,7 @@ if comm.rank != 0:
     try:
         comm.recv(bytearray(1), source=0)
         print("rank 1 got its message", flush=True)
+        comm.send(b"y", 0)
     except pytutti.Aborted as error:
         print(f"rank 1: {error.rank} {error}", flush=True)
     sys.exit()
@@ -63,6 +64,7 @@ if how == "handler":
     except TimeoutError:
         print("handled", handled, flush=True)
     comm.send(b"x", 1)
+    work.wait()  # what is pending at the end would abort the receive over there
     sys.exit()
 
 if how == "close":
