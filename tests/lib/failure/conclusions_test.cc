@@ -19,7 +19,8 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::hear, played::never_silent, played::open_acceptor, played::SilentCoordinator;
+using played::dial, played::hear, played::never_silent, played::Nobody, played::open_acceptor,
+    played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 /// Tells what `connection` hears until `deadline`: the failure, or one without a text.
@@ -127,15 +128,6 @@ TEST_CASE_TEMPLATE("of two ranks that suspect each other the one is named that c
   CHECK(told.text == "r1 called b while r0 called a");
 }
 
-/// A rank whose thread is in a function of the program's whenever it is asked.
-class Busy final : public DetectorUser {
- public:
-  void suspected(const std::string&) noexcept override {}
-  void failed(const Failure&) noexcept override {}
-  void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
-};
-
 /// Heartbeats come only on other occasions.
 constexpr WatchSettings no_beats{.beat = 1h, .lost = 10h};
 
@@ -143,7 +135,7 @@ TEST_CASE_TEMPLATE("a rank that cannot answer shows after each question that it 
   constexpr int questions = 20;
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
-  Busy user;
+  Nobody user;  // it never answers, as a thread does not that is in a function of the program's
   SilentCoordinator<Kind> first{key};
   FailureDetector second{1, open_acceptor<Kind>(1, key), key};
   second.begin({{first.address(), "r0"}, {second.address(), "r1"}}, no_beats, user, deadline);
@@ -160,7 +152,7 @@ TEST_CASE_TEMPLATE("a coordinator that cannot answer itself shows after each rep
   constexpr int reports = 20;
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
-  Busy user;
+  Nobody user;  // it never answers, as a thread does not that is in a function of the program's
   FailureDetector first{0, open_acceptor<Kind>(0, key), key};
   std::jthread one{[&] { first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, no_beats, user, deadline); }};
   ControlConnection second = dial(1, 0, first.address(), key, deadline);

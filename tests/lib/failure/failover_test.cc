@@ -26,16 +26,9 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::hear, played::never_silent, played::open_acceptor, played::SilentCoordinator;
+using played::dial, played::hear, played::never_silent, played::Nobody, played::open_acceptor,
+    played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
-
-class Nobody final : public DetectorUser {
- public:
-  void suspected(const std::string&) noexcept override {}
-  void failed(const Failure&) noexcept override {}
-  void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
-};
 
 /// Remembers what it was told.
 class Listener final : public DetectorUser {

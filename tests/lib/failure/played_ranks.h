@@ -10,6 +10,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,15 @@ template <class Kind>
 std::shared_ptr<transport::Acceptor> open_acceptor(int rank, const Secret& key) {
   return std::make_shared<transport::Acceptor>(Kind::anywhere(), transport::Credentials{key, rank});
 }
+
+/// Hears of nothing, and cannot say what its rank does.
+class Nobody final : public DetectorUser {
+ public:
+  void suspected(const std::string&) noexcept override {}
+  void failed(const Failure&) noexcept override {}
+  void departed(const std::vector<int>&) noexcept override {}
+  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+};
 
 /// Connects as rank `from` does to the coordinator `to`.
 inline ControlConnection dial(int from, int to, const std::string& address, const Secret& key,

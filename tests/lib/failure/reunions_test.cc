@@ -21,7 +21,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using played::dial, played::never_silent, played::open_acceptor, played::SilentCoordinator;
+using played::dial, played::never_silent, played::Nobody, played::open_acceptor, played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
 using Clock = std::chrono::steady_clock;
 
@@ -57,14 +57,6 @@ TEST_CASE("each call to go on with the survivors has a number of its own") {
   const auto first = reunions.begin(report_of(8));
   CHECK(reunions.begin(report_of(8))->report.operation > first->report.operation);
 }
-
-class Nobody final : public DetectorUser {
- public:
-  void suspected(const std::string&) noexcept override {}
-  void failed(const Failure&) noexcept override {}
-  void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
-};
 
 /// What a connection brings, message by message.
 class Inbox {
@@ -110,19 +102,31 @@ TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverU
   CHECK(last.report.operation == 1);
 }
 
-TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, but wait until it calls again", Kind,
-                   OverTcp, OverUnix) {
+/// A coordinator, and a rank 1 that the test plays.
+template <class Kind>
+struct Pair {
+  explicit Pair(Clock::time_point deadline) {
+    std::jthread one{[&] {
+      CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
+    }};
+    second.emplace(dial(1, 0, first.address(), key, deadline));
+    inbox.emplace(*second);
+    second->send({.kind = ControlMessage::Kind::beat});
+  }
   const Secret key = Secret::random();
-  const auto deadline = Clock::now() + 20s;
   Nobody user;
   FailureDetector first{0, open_acceptor<Kind>(0, key), key};
-  std::jthread one{[&] {
-    CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
-  }};
-  ControlConnection second = dial(1, 0, first.address(), key, deadline);
-  Inbox inbox{second};
-  second.send({.kind = ControlMessage::Kind::beat});
-  one.join();
+  std::optional<ControlConnection> second;
+  std::optional<Inbox> inbox;
+};
+
+TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, but wait until it calls again", Kind,
+                   OverTcp, OverUnix) {
+  const auto deadline = Clock::now() + 20s;
+  Pair<Kind> ranks{deadline};
+  FailureDetector& first = ranks.first;
+  ControlConnection& second = *ranks.second;
+  Inbox& inbox = *ranks.inbox;
   const auto call = [&](std::uint64_t group, bool gives_up) {
     ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(group)};
     message.report.overdue = gives_up;
@@ -150,17 +154,11 @@ TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, b
 
 TEST_CASE_TEMPLATE("a rank that has called shrink again is not taken for one that has given up", Kind, OverTcp,
                    OverUnix) {
-  const Secret key = Secret::random();
   const auto deadline = Clock::now() + 20s;
-  Nobody user;
-  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
-  std::jthread one{[&] {
-    CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
-  }};
-  ControlConnection second = dial(1, 0, first.address(), key, deadline);
-  Inbox inbox{second};
-  second.send({.kind = ControlMessage::Kind::beat});
-  one.join();
+  Pair<Kind> ranks{deadline};
+  FailureDetector& first = ranks.first;
+  ControlConnection& second = *ranks.second;
+  Inbox& inbox = *ranks.inbox;
   // The messages of rank 1 if its detector first looks during the second call.
   ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(8)};
   message.report.operation = 2;
