@@ -86,10 +86,9 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
   watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
 }
 
-std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds patience,
-                                       std::chrono::milliseconds answer_limit) const {
+std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds patience, std::chrono::milliseconds limit) const {
   const std::shared_ptr<Store> store = access_.join(patience);
-  store->set_timeout(answer_limit);  // for every request; a view's timeout bounds only its waits
+  store->set_timeout(limit);  // for every request; a view's timeout bounds only its waits
   return part_of(id_, store);
 }
 

@@ -69,7 +69,7 @@ class Agreement {
   void leave();
 
  private:
-  std::shared_ptr<Store> open(std::chrono::milliseconds patience, std::chrono::milliseconds answer_limit) const;
+  std::shared_ptr<Store> open(std::chrono::milliseconds patience, std::chrono::milliseconds limit) const;
   void say_hello(const Job& job);
   using Word = std::function<void(Store&)>;
   /// Has `speaker_` tell the store a word about `attempt`, in place of one that it has not been able to tell yet. If

@@ -351,8 +351,9 @@ TEST_CASE("a last row that lacks only its newline is kept, and one that lacks mo
   };
   const std::vector<std::pair<std::string, bool>> ends{
       {last, true}, {without(last, 1), false}, {trouble, true}, {without(trouble, failed.trouble.size()), false}};
-  for (const auto& [text, is_kept] : ends) {
-    CAPTURE(text);
+  for (const auto& end : ends) {
+    const auto& [text, is_kept] = end;
+    CAPTURE(end.first);
     std::ofstream{path} << begin << text;
     const std::size_t rows = is_kept ? 2 : 1;
     CHECK(versus::Ledger{path, versus::Ledger::Use::reading}.rows().size() == rows);

@@ -309,7 +309,7 @@ TEST_CASE("windows: a rank without memory for a call on streams tells the others
     Communicator other = comm.split(0);
     const OnDevice<float> any{std::vector<float>(8, 1)};
     other.all_reduce(any.span(), tutti::sum);  // sets up
-    comm.barrier();  // an abort would end the call above where it still runs
+    comm.barrier();                            // an abort would end the call above where it still runs
     const bool fails = comm.rank() == 1;
     if (fails) fail_next("cuMemCreate", cuda::Result::out_of_memory);
     std::string text;

@@ -47,8 +47,8 @@ class TUTTI_API Store {
   virtual bool erase(std::string_view key) = 0;
   virtual std::int64_t key_count() = 0;
   virtual void append(std::string_view key, std::string_view value) = 0;
-  /// Waits until all keys exist, then returns their values in order. A server ends the connection of a client that wants
-  /// more than 64 MiB at once, or 16 MiB from the store of `tutti run` at MASTER_PORT.
+  /// Waits until all keys exist, then returns their values in order. A server ends the connection of a client that
+  /// wants more than 64 MiB at once, or 16 MiB from the store of `tutti run` at MASTER_PORT.
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys) = 0;
   virtual void multi_set(std::span<const KeyValue> pairs) = 0;
 
