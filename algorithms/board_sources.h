@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "algorithms/plan.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms::lowering {
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr int nothing = -1;
 
 /// Consecutive units [first, end).

@@ -13,14 +13,13 @@
 #include <vector>
 
 #include "algorithms/describe.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms {
 namespace {
 
 using Round = BoardProgram::Round;
 using Source = BoardProgram::Source;
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 bool reads_of(const Round& round, int writer) {
   return std::any_of(round.sources.begin(), round.sources.end(),

@@ -11,11 +11,10 @@
 
 #include "algorithms/describe.h"
 #include "algorithms/run_in_order.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms {
 namespace {
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Block `block` of a value that contains the row of that number.
 struct Value {

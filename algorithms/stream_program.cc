@@ -7,6 +7,7 @@
 
 #include "algorithms/describe.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
@@ -18,7 +19,6 @@ using Kind = StreamCommand::Kind;
 /// Pieces and areas begin at multiples of that many elements, for the widest loads.
 constexpr std::size_t aligned = 64;
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr std::size_t round_up(std::size_t elements) { return (elements + aligned - 1) / aligned * aligned; }
 
 std::size_t largest_piece(const StreamSlots& slots, std::size_t units) {

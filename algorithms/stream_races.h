@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/base/index.h"
+
 namespace tutti::algorithms {
 
 /// Finds accesses of the streams of several ranks to the same memory that no signals and waits order, however kind the
@@ -32,7 +34,6 @@ class StreamRaces {
     Clock read;  // by rank; empty: not since it was written
   };
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   Clock& clock(int rank) { return clocks_[at(rank)]; }
   /// Whether the stream of `rank` comes after that of `other` at that time.
   bool comes_after(int rank, int other, std::uint64_t time) { return clock(rank)[at(other)] >= time; }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/index.h"
+
 namespace tutti::algorithms {
 namespace {
 
@@ -16,7 +18,6 @@ using Kind = StreamCommand::Kind;
 constexpr int garbage = 0xA5;
 constexpr std::size_t most_operands = 32;
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr bool is_slot(Area area) { return area == Area::incoming || area == Area::outgoing; }
 constexpr bool is_of_peer(Area area) { return area == Area::peer_input || area == Area::peer_output; }
 

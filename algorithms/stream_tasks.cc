@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/index.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
@@ -18,8 +19,6 @@ using Task = WindowProgram::Task;
 
 /// Copies begin at multiples of that many elements, for the widest loads.
 constexpr std::size_t aligned = 64;
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 void add_once(std::vector<Blocks>& all, const Blocks& blocks) {
   if (std::find(all.begin(), all.end(), blocks) == all.end()) all.push_back(blocks);

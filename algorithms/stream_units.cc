@@ -4,11 +4,10 @@
 
 #include "algorithms/describe.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms {
 namespace {
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// The block of the vector that has the size of a block of input, output or scratch.
 int like(const Plan& plan, const Blocks& blocks, int i) {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "lib/base/index.h"
+
 namespace tutti::algorithms {
 namespace {
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 class Lowerer {
  public:

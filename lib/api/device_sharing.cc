@@ -12,6 +12,7 @@
 
 #include "lib/api/fetch_together.h"
 #include "lib/base/gpu/context.h"
+#include "lib/base/index.h"
 #include "lib/collective/call.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
@@ -24,8 +25,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto longest_fetch = 10s;
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 /// A number that no other process has: those in other containers may have the same pid.
 std::uint64_t number_of_process() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "lib/base/index.h"
 #include "lib/collective/collectives.h"
 #include "lib/gpu/pinned_memory.h"
 #include "lib/group/checksum.h"
@@ -91,7 +92,6 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   };
 
   StagedLinks(Group& group, Collectives& collectives, transport::StreamLinks& links, transport::Channel channel);
-  static constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
   void stop() noexcept;
   std::span<std::byte> bytes_of(const Message& message);

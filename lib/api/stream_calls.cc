@@ -12,6 +12,7 @@
 #include "lib/api/stream_capture.h"
 #include "lib/base/fork_mark.h"
 #include "lib/base/gpu/context.h"
+#include "lib/base/index.h"
 #include "lib/base/internals.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
@@ -22,8 +23,6 @@
 namespace tutti::detail {
 
 namespace {
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Where all hosts have as many neighbouring ranks, plans keep to the host what they can. Elsewhere the network
 /// decides.

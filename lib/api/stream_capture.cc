@@ -12,6 +12,7 @@
 
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_calls.h"
+#include "lib/base/index.h"
 #include "lib/base/internals.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
@@ -21,8 +22,6 @@ namespace {
 
 using Kind = algorithms::StreamCommand::Kind;
 using Word = transport::StreamLinks::Word;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// What the caller gets: there is nothing to wait for, but other streams of the capture can come after the call.
 class CapturedWork final : public Pending {

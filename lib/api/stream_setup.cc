@@ -16,6 +16,7 @@
 #include "lib/api/gpu_facts.h"
 #include "lib/api/trouble.h"
 #include "lib/base/gpu/context.h"
+#include "lib/base/index.h"
 #include "lib/collective/call.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/group/context.h"
@@ -53,8 +54,6 @@ class SetUp {
   }
 
  private:
-  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-
   std::unique_ptr<StreamCalls> staged(const std::string& why, GpuMode mode) const {
     if (shares_memory(mode))
       throw Error{ErrorCode::unsupported, fmt::format("rank {}: TUTTI_GPU_MODE={} is not possible here: {}; set "

@@ -11,6 +11,7 @@
 
 #include "algorithms/catalogue.h"
 #include "lib/api/stream_calls.h"
+#include "lib/base/index.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/stream_binding.h"
 #include "lib/gpu/pinned_memory.h"
@@ -23,8 +24,6 @@ constexpr std::size_t count = 64;  // of elements for each rank
 using Element = std::uint32_t;
 constexpr std::chrono::milliseconds pause{2};
 constexpr std::chrono::seconds longest_drain{10};
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 Element element(int from, int to, std::size_t i) {
   return static_cast<Element>(from) * 1'000'003 + static_cast<Element>(to) * 4099 + static_cast<Element>(i);

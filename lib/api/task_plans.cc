@@ -13,6 +13,7 @@
 #include "lib/api/communicator_state.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/gpu/context.h"
+#include "lib/base/index.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
 #include "lib/failure/diagnosis.h"
@@ -25,8 +26,6 @@ namespace {
 /// faster than the way through the host. Not measured as calls, but concluded from docs/gpu-measurements.md: kernels of
 /// 4 ranks that take turns took 0.6 ms, and an all_reduce of 4 MiB through the host 1.7 ms, of 256 KiB 0.2 ms.
 constexpr std::size_t least_by_copies = std::size_t{4} << 20;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

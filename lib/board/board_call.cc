@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/index.h"
 #include "lib/collective/call.h"
 #include "lib/collective/planner.h"
 
@@ -23,8 +24,6 @@ constexpr std::size_t most_inline = std::size_t{1} << 20;
 constexpr std::size_t line = 64;
 
 using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
-
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 

@@ -7,12 +7,11 @@
 #include <new>
 
 #include "lib/base/hash.h"
+#include "lib/base/index.h"
 #include "tutti/error.h"
 
 namespace tutti::detail {
 namespace {
-
-std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
 /// Throws if the program has freed this rank's part of a window.
 void require_unfreed(const std::string& call, const DeviceWindow& window, cuda::Address own) {

@@ -7,14 +7,13 @@
 #include <utility>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms::testing {
 namespace {
 
 using Sum = std::uint64_t;
 using Sums = std::vector<Sum>;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Neither associative nor commutative, so that every change of order shows.
 Sum combine(Sum left, Sum right) { return left * 1'000'003 + right; }

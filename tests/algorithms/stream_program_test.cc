@@ -15,6 +15,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/algorithms/stream_calls.h"
 #include "tests/support/sample.h"
@@ -62,7 +63,6 @@ class Draws {
   std::size_t commands = 0;
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   int draw(int from, int to) { return std::uniform_int_distribution{from, to}(random_); }
   std::size_t pick(std::initializer_list<std::size_t> of) {
     return *(of.begin() + draw(0, static_cast<int>(of.size()) - 1));

@@ -12,13 +12,12 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check_board.h"
 #include "algorithms/stream_tasks.h"
+#include "lib/base/index.h"
 
 namespace tutti::algorithms::testing {
 namespace {
 
 using Kind = StreamStep::Kind;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 StreamSizes sizes_of(const Shape& shape, std::size_t block) {
   StreamSizes sizes;

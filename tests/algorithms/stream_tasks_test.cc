@@ -19,6 +19,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check_board.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/algorithms/stream_calls.h"
 #include "tests/support/sample.h"
@@ -29,8 +30,6 @@ namespace {
 
 using Kind = StreamCommand::Kind;
 using Area = StreamPlace::Area;
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 std::vector<WindowProgram> windows_of(const std::vector<Plan>& plans, int root) {
   const Lowering made = lower_to_board(plans);

@@ -15,6 +15,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/stream_program.h"
 #include "algorithms/stream_run.h"
+#include "lib/base/index.h"
 #include "lib/collective/arithmetic.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/stream_binding.h"
@@ -31,8 +32,6 @@ using algorithms::Plan;
 using algorithms::StreamMemory;
 
 constexpr std::size_t count = 1037;  // of the vector, or of a part
-
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 template <class T>
 std::vector<T> elements(std::size_t size, int rank) {

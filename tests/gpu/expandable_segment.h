@@ -5,6 +5,7 @@
 
 #include "lib/base/gpu/context.h"
 #include "lib/base/gpu/driver.h"
+#include "lib/base/index.h"
 
 namespace tutti::testing {
 
@@ -40,8 +41,6 @@ class ExpandableSegment {
   std::size_t piece() const { return piece_; }
 
  private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
   cuda::Address address_ = 0;
   std::size_t piece_ = 0;
   std::vector<cuda::AllocationHandle> handles_;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/index.h"
 #include "lib/compute/gpu/image.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/on_device.h"
@@ -19,8 +20,6 @@
 // For tests of ranks that use each other's memory.
 
 namespace tutti::testing {
-
-inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 inline bool is_thread() { return !std::getenv("TUTTI_RANK"); }
 inline bool has_kernels() { return !compute::gpu::image().empty(); }

@@ -10,6 +10,7 @@
 
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/memory.h"
+#include "lib/base/index.h"
 
 namespace tutti::transport {
 
@@ -118,7 +119,6 @@ class StreamLinks {
   bool is_worthless() const noexcept;
 
  private:
-  static constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   std::size_t offset_of(int owner, int about, Word word) const;
   /// Of the word that says whether `rank` has ended its waits.
   std::size_t offset_of_end(int rank) const;
