@@ -40,15 +40,14 @@ Endpoint endpoint_of(const Job& job) {
 }
 
 /// The name of a pod may become known only some time after the pod has started.
-void await_name(const Endpoint& endpoint) {
-  const auto deadline = std::chrono::steady_clock::now() + patience();
+void await_name(const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline) {
   while (rendezvous::resolve(endpoint, deadline).addresses.empty() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds{200});
 }
 
 /// If node 0 listened there, it would wait for the others without end.
-void refuse_hidden_loopback(const Endpoint& endpoint) {
-  const std::string address = rendezvous::hidden_loopback(endpoint, std::chrono::steady_clock::now() + patience());
+void refuse_hidden_loopback(const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline) {
+  const std::string address = rendezvous::hidden_loopback(endpoint, deadline);
   if (address.empty()) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("run: {} means {} on this host, where the other nodes cannot reach it (see /etc/hosts); give "
@@ -111,15 +110,15 @@ struct JobStore::Parts {
 
 void JobStore::await(const Job& job) {
   const Endpoint endpoint = endpoint_of(job);
+  const auto deadline = std::chrono::steady_clock::now() + patience();
   if (job.nodes > 1 && job.node == 0) {
-    await_name(endpoint);
-    refuse_hidden_loopback(endpoint);
+    await_name(endpoint, deadline);
+    refuse_hidden_loopback(endpoint, deadline);
   }
   if (job.node == 0) return;
   const rendezvous::AccessPolicy access_policy = access_policy_of(job);
-  const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
+  const auto resolved = rendezvous::resolve(endpoint, deadline);
   if (!resolved.addresses.empty()) rendezvous::check_access(resolved.addresses.front(), access_policy);
-  const auto deadline = std::chrono::steady_clock::now() + patience();
   const auto left = [deadline] {
     const auto now = std::chrono::steady_clock::now();
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(deadline, now) - now);
