@@ -304,6 +304,7 @@ void Coordinator::decide() {
       message.ranks = missing;
     }
     for (const int member : here) {
+      message.report.operation = gathering.here.at(member);
       if (member == member_.rank_) {
         member_.handle_as_member(message);
       } else {

@@ -86,7 +86,9 @@ void Member::handle_as_member(const ControlMessage& message) {
     send_to_coordinator(reply);
   } else if (message.kind == ControlMessage::Kind::decision) {
     if (std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); }))
-      shared_.reunions.decided(message);
+      if (const auto served = shared_.reunions.decided(message))
+        shared_.tasks.post(
+            [this, report = *served] { withdraw(report); });  // the coordinator may be in the middle of it
   }
 }
 

@@ -42,22 +42,25 @@ std::vector<Report> Reunions::untold(int coordinator) {
   return reports;
 }
 
-void Reunions::decided(const ControlMessage& decision) {
+std::optional<Report> Reunions::decided(const ControlMessage& decision) {
   const std::lock_guard lock{mutex_};
   const auto found = awaited_.find(decision.report.group);
   if (found == awaited_.end()) {
-    if (decision.number == 0) return;
+    if (decision.number == 0) return {};
     if (late_.size() == most_late) late_.pop_front();
     late_.emplace_back(decision.report.group, Reunion{decision.number, decision.ranks});
-    return;
+    return {};
   }
+  const std::shared_ptr<Awaited> awaited = found->second;
   if (decision.number == 0) {
-    found->second->missing = decision.ranks;
-    return;
+    awaited->missing = decision.ranks;
+    return {};
   }
-  found->second->outcome = Reunion{decision.number, decision.ranks};
+  awaited->outcome = Reunion{decision.number, decision.ranks};
   awaited_.erase(found);  // final: if the coordinator leaves now, the next one must not be asked again
   changed_.notify_all();
+  if (awaited->told < 0 || awaited->report.operation == decision.report.operation) return {};
+  return awaited->report;
 }
 
 }  // namespace tutti::detail

@@ -43,8 +43,10 @@ class Reunions {
   /// The reports of which `coordinator` has not been told. It is told of each once, since two decisions would make two
   /// groups.
   std::vector<Report> untold(int coordinator);
-  /// Handles the coordinator's message: the outcome, or which ranks are still missing.
-  void decided(const ControlMessage& decision);
+  /// Handles the coordinator's message: the outcome, or which ranks are still missing. If this is the outcome of a call
+  /// that this rank has given up, a later one that waits gets it; of that one the coordinator may have been told, and
+  /// its report is returned for it to forget.
+  std::optional<Report> decided(const ControlMessage& decision);
 
  private:
   static constexpr std::size_t most_late = 64;

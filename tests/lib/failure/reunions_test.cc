@@ -45,6 +45,24 @@ TEST_CASE("a rank that gave up when the coordinator decided gets that decision w
   CHECK_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));  // a decision is taken once
 }
 
+TEST_CASE("a decision for a call that was given up serves the next one, of which the coordinator is to forget") {
+  Reunions reunions;
+  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));
+  const auto again = reunions.begin(report_of(8));
+  REQUIRE(reunions.untold(0).size() == 1);
+  ControlMessage decision = decision_of(8, 10);
+  decision.report.operation = 1;
+  const std::optional<Report> served = reunions.decided(decision);
+  REQUIRE(served);
+  CHECK(served->operation == again->report.operation);
+  CHECK(reunions.wait(*again, Clock::now()));
+
+  const auto third = reunions.begin(report_of(8));
+  REQUIRE(reunions.untold(0).size() == 1);
+  decision.report.operation = third->report.operation;
+  CHECK_FALSE(reunions.decided(decision));
+}
+
 TEST_CASE("the latest decisions that nobody awaits are kept") {
   Reunions reunions;
   for (std::uint64_t group = 2; group <= 2000; group += 2) reunions.decided(decision_of(group, group + 2000));
