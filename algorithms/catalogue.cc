@@ -9,6 +9,7 @@
 
 #include "algorithms/domains.h"
 #include "algorithms/families.h"
+#include "lib/base/refuse.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
@@ -70,8 +71,6 @@ constexpr Entry entries[] = {
 
 constexpr int most_radix = 1 << 20;
 constexpr int most_pipeline = 1 << 12;
-
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 /// Removes `mark` and the number after it from `name` and returns the number; `otherwise` if there is no mark.
 int take_parameter(std::string_view& name, char mark, const char* meaning, int least, int most, int otherwise) {

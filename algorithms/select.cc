@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/refuse.h"
 #include "lib/base/suggest.h"
 #include "lib/base/words.h"
 #include "tutti/error.h"
@@ -23,8 +24,6 @@ constexpr std::array<std::string_view, 9> transports{"shm",        "tcp",       
 constexpr std::string_view builtin_text =
 #include "algorithms/tuning_table.inc"
     ;
-
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\""; }
 

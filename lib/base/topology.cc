@@ -13,6 +13,7 @@
 #include <optional>
 #include <system_error>
 
+#include "lib/base/refuse.h"
 #include "lib/base/suggest.h"
 #include "lib/base/words.h"
 #include "tutti/error.h"
@@ -89,8 +90,6 @@ std::string node_of(const std::vector<int>& cores, const std::string& root) {
       return std::to_string(node);
   return {};
 }
-
-[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
 
 /// "cache a node 0", in any order.
 Place place_in(std::span<const std::string_view> words) {

@@ -14,12 +14,11 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/refuse.h"
 #include "tutti/error.h"
 
 namespace tutti {
 namespace {
-
-[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
 
 constexpr std::string_view mounted_remedy =
     "If it is a mounted Kubernetes Secret, set defaultMode: 0400 in its volume, and fsGroup in the pod's "
