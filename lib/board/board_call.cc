@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/base/index.h"
+#include "lib/base/memory_units.h"
 #include "lib/collective/call.h"
 #include "lib/collective/planner.h"
 
@@ -21,7 +22,6 @@ using transport::Flow;
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 /// The longest part for which a call of two rounds may run inline.
 constexpr std::size_t most_inline = std::size_t{1} << 20;
-constexpr std::size_t line = 64;
 
 using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
 
@@ -95,8 +95,8 @@ bool BoardCall::fits(const BoardProgram& program, std::size_t capacity, std::siz
   if (program.by_domains && bytes > std::min(capacity, piece_to_reduce)) return false;
   const std::size_t most_pieces = std::numeric_limits<int>::max() / std::max<std::size_t>(1, program.rounds.size());
   return std::ranges::all_of(program.rounds, [&](const Round& round) {
-    const std::size_t lines = std::min(capacity, piece_to_reduce) / line / at(std::max(1, round.most_units));
-    return lines > 0 && bytes / (lines * line) < most_pieces;
+    const std::size_t lines = std::min(capacity, piece_to_reduce) / cache_line / at(std::max(1, round.most_units));
+    return lines > 0 && bytes / (lines * cache_line) < most_pieces;
   });
 }
 
@@ -114,7 +114,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   const bool one_unit = partition.is_one_vector() && round.unit_blocks == partition.pieces();
   const bool equal_units = round.same_parts && partition.has_equal_parts();
   phase.unit_bytes = one_unit || equal_units ? largest : 0;
-  phase.piece_bytes = capacity / units / line * line;
+  phase.piece_bytes = capacity / units / cache_line * cache_line;
   phase.pieces =
       largest <= phase.piece_bytes ? 1 : static_cast<int>((largest + phase.piece_bytes - 1) / phase.piece_bytes);
   if (units * largest > transport::post_bytes) part_ = transport::BoardPart::areas;

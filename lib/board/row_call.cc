@@ -5,13 +5,14 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/memory_units.h"
+
 namespace tutti::detail {
 namespace {
 
 /// A sum of few slices would keep few ranks at work at the same time; shorter slices cost more waits.
 constexpr std::size_t slices_at_least = 16;
 constexpr std::size_t least_slice = std::size_t{16} * 1024;
-constexpr std::size_t page = 4096;
 /// How many times as long the elements of a sum can be as those of the vector.
 constexpr std::size_t widest_sum = 4;
 
@@ -32,7 +33,7 @@ RowCall::RowCall(const algorithms::RowProgram& program, int rank, const Buffers&
   if (place != program.row.begin()) before_ = *(place - 1);
   if (place + 1 != program.row.end()) next_ = *(place + 1);
   const std::size_t size = std::max(arithmetic.sum_size(), arithmetic.element_size());
-  const std::size_t bytes = buffers.count * size / slices_at_least / page * page;
+  const std::size_t bytes = buffers.count * size / slices_at_least / page_bytes * page_bytes;
   slice_ = std::clamp(bytes, least_slice, transport::Board::row_slot_bytes) / size;
   slices_ = static_cast<int>((buffers.count + slice_ - 1) / slice_);
 }
@@ -66,9 +67,9 @@ std::size_t RowCall::add(std::byte* slot, const std::byte* input, int round) con
 /// sum = own op sum. A user's function cannot write to its right operand.
 void RowCall::combine(std::byte* sum, const std::byte* own, std::size_t bytes) const noexcept {
   if (arithmetic_.is_symmetric()) return arithmetic_.combine(sum, own, sum, bytes);
-  alignas(64) std::byte block[page];
-  for (std::size_t begin = 0; begin < bytes; begin += page) {
-    const std::size_t size = std::min(page, bytes - begin);
+  alignas(64) std::byte block[page_bytes];
+  for (std::size_t begin = 0; begin < bytes; begin += page_bytes) {
+    const std::size_t size = std::min(page_bytes, bytes - begin);
     arithmetic_.combine(block, own + begin, sum + begin, size);
     std::memcpy(sum + begin, block, size);
   }

@@ -3,14 +3,9 @@
 #include <algorithm>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/memory_units.h"
 
 namespace tutti::detail {
-namespace {
-
-constexpr std::size_t cache_line = 64;
-
-}  // namespace
-
 std::size_t piece_offset(std::size_t count, std::size_t pieces, std::size_t piece, std::size_t element_size) {
   // With pieces of whole cache lines, no two ranks write to one line, and kernels see aligned addresses. With fewer
   // than four lines per piece the imbalance would cost more than that.

@@ -7,12 +7,12 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/base/memory_units.h"
+
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t page = 4096;
-constexpr std::size_t line = 64;  // of a cache: a word each
-static_assert(line == StreamLinks::to_freed);
+static_assert(cache_line == StreamLinks::to_freed, "a word each");
 constexpr std::size_t words_about_peer = 5;
 constexpr std::size_t at_other_host = 2;  // a staged link has two words of either end, and none of captured calls
 
@@ -39,7 +39,7 @@ std::shared_ptr<const cuda::RegisteredMemory> registered(std::byte* data, std::s
 }  // namespace
 
 std::size_t StreamLinks::Form::words_bytes() const {
-  return (sharing.size() * (at(ranks) * words_about_peer + 1) * line + page - 1) / page * page;
+  return whole_pages(sharing.size() * (at(ranks) * words_about_peer + 1) * cache_line);
 }
 
 std::size_t StreamLinks::Form::slots_bytes() const {
@@ -67,11 +67,11 @@ StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> 
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
   const bool is_here = !is_staged(owner);
   const std::size_t pair = at(index_[at(is_here ? owner : about)]) * at(form_.ranks) + at(is_here ? about : owner);
-  return (pair * words_about_peer + (is_here ? 0 : at_other_host) + static_cast<std::size_t>(word)) * line;
+  return (pair * words_about_peer + (is_here ? 0 : at_other_host) + static_cast<std::size_t>(word)) * cache_line;
 }
 
 std::size_t StreamLinks::offset_of_end(int rank) const {
-  return (form_.sharing.size() * at(form_.ranks) * words_about_peer + at(index_[at(rank)])) * line;
+  return (form_.sharing.size() * at(form_.ranks) * words_about_peer + at(index_[at(rank)])) * cache_line;
 }
 
 std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {

@@ -8,18 +8,12 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/memory_units.h"
+
 namespace tutti::transport {
-namespace {
-
-constexpr std::size_t page = 4096;
-
-std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
-
-}  // namespace
-
 std::size_t Board::bytes_for(int ranks) {
   const auto count = static_cast<std::size_t>(ranks);
-  return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)) + sizeof(Note));
+  return whole_pages(count * (board_depth * sizeof(Post) + sizeof(Note)) + sizeof(Note));
 }
 
 // The first process to access an object begins its lifetime. All objects are trivial, and their initial value is zero.
@@ -125,14 +119,13 @@ void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t ol
 __attribute__((target("prfchw")))
 #endif
 void Board::fetch_next(std::size_t size, Flow flow) const noexcept {
-  constexpr std::size_t line = 64;
   if (!is_known_to_be_free(size, flow, 1)) return;
   const Post& next = post(rank_, round_ + 1);
   __builtin_prefetch(&next, 1);
   __builtin_prefetch(&next.call, 1);
   if (size <= post_bytes || !areas_) return;
   const std::byte* const begin = next_room(size, flow);
-  for (std::size_t at = 0; at < size; at += line) __builtin_prefetch(begin + at, 1);
+  for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(begin + at, 1);
 }
 
 void Board::arm() noexcept {

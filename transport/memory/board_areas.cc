@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/memory_units.h"
+
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t kib = 1024, mib = 1024 * kib, page = 4 * kib;
+constexpr std::size_t kib = 1024, mib = 1024 * kib;
 /// More than the cache of a core holds, in the ring of a rank that contributes alone, and in those of all ranks
 /// together (4 ranks on 2 cores of a Zen 4 with 1 MiB for each, scatter of 64 KiB: 4.9 us with rings of 768 KiB, 2.2
 /// with 3 MiB). Much more is slower (gather of 64 KiB among 8 ranks, 3.4 us with 384 KiB for each, 8.4 with 3 MiB).
@@ -53,7 +55,7 @@ AreaLayout AreaLayout::of(int count) {
   // A place for it is a power of two. The rings shrink a little if that halves the place.
   const std::size_t wanted = layout.lone_rings + ranks * lone_ring, less = std::bit_floor(wanted);
   layout.bytes = wanted <= less + less / 4 ? less : wanted;
-  layout.lone_ring_bytes = (layout.bytes - layout.lone_rings) / ranks / page * page;
+  layout.lone_ring_bytes = (layout.bytes - layout.lone_rings) / ranks / page_bytes * page_bytes;
   return layout;
 }
 

@@ -21,6 +21,7 @@
 
 #include "lib/base/gpu/driver.h"
 #include "lib/base/known_addresses.h"
+#include "lib/base/memory_units.h"
 #include "lib/base/system_calls.h"
 
 namespace tutti::transport {
@@ -31,9 +32,8 @@ namespace {
 /// third of the time of reading, and kernels before 5.14 refuse it for all memory.
 bool can_be_read(const std::byte* address) {
   constexpr int populate_read = 22;  // MADV_POPULATE_READ, which older C libraries do not define
-  constexpr std::uintptr_t page = 4096;
   const auto place = reinterpret_cast<std::uintptr_t>(address);
-  if (::madvise(reinterpret_cast<void*>(place / page * page), page, populate_read) == 0) return true;
+  if (::madvise(reinterpret_cast<void*>(place / page_bytes * page_bytes), page_bytes, populate_read) == 0) return true;
   std::byte found{};
   const iovec to{&found, 1}, from{const_cast<std::byte*>(address), 1};
   return system_calls::process_vm_readv(::getpid(), to, from) == 1;

@@ -11,15 +11,9 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/memory_units.h"
+
 namespace tutti::transport {
-namespace {
-
-constexpr std::size_t page = 4096;
-
-std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
-
-}  // namespace
-
 /// The users of a place, in one word so that it changes atomically. `number` counts the groups that have used the
 /// place: a rank that read the name when it was another group's cannot enter.
 struct PoolChunk::Uses {
@@ -50,7 +44,7 @@ struct alignas(64) PoolChunk::Head {
 };
 
 std::size_t PoolChunk::bytes_before_places(std::size_t places) {
-  return round_up(sizeof(Head) + places * sizeof(Place));
+  return whole_pages(sizeof(Head) + places * sizeof(Place));
 }
 
 PoolChunk::PoolChunk(SharedMemory memory, Descriptor descriptor, std::size_t places, std::size_t place_bytes)
@@ -72,7 +66,7 @@ std::variant<std::shared_ptr<PoolChunk>, std::string> PoolChunk::map(const Descr
   struct ::stat status {};
   if (::fstat(descriptor.get(), &status) != 0) return fmt::format("no descriptor: {}", std::strerror(errno));
   const auto size = static_cast<std::size_t>(status.st_size);
-  if (size < page) return fmt::format("{} bytes are too few", size);
+  if (size < page_bytes) return fmt::format("{} bytes are too few", size);
   auto mapped = map_memory(descriptor, size);
   if (auto* const trouble = std::get_if<std::string>(&mapped)) return std::move(*trouble);
   auto& memory = std::get<SharedMemory>(mapped);
@@ -80,7 +74,7 @@ std::variant<std::shared_ptr<PoolChunk>, std::string> PoolChunk::map(const Descr
   const std::size_t places = head->places;
   const std::size_t place_bytes = head->place_bytes;
   const bool is_one = std::has_single_bit(places) && places >= places_in_bucket && places <= most_places &&
-                      std::has_single_bit(place_bytes) && place_bytes >= page && place_bytes <= size / places;
+                      std::has_single_bit(place_bytes) && place_bytes >= page_bytes && place_bytes <= size / places;
   if (!is_one || bytes_before_places(places) + places * place_bytes != size)
     return fmt::format("{} places of {} bytes do not fill {} bytes", places, place_bytes, size);
   std::shared_ptr<PoolChunk> chunk{new PoolChunk(std::move(memory), Descriptor{}, places, place_bytes)};
@@ -136,7 +130,7 @@ std::shared_ptr<std::byte> PoolChunk::give(Channel name, const MemoryNeed& need,
   const std::size_t index = free_place(name).value();
   Place& given = place(index);
   clear(index, need);
-  given.pages = need.reserved < need.bytes ? static_cast<std::uint32_t>(reserved_[index] / page) : 0;
+  given.pages = need.reserved < need.bytes ? static_cast<std::uint32_t>(reserved_[index] / page_bytes) : 0;
   given.name.store(0, std::memory_order_release);
   const std::uint32_t number = Uses::of(given.uses.load(std::memory_order_relaxed)).number + 1;
   given.uses.store(Uses{number, static_cast<std::uint16_t>(users - 1), 1}.word(), std::memory_order_release);
@@ -150,7 +144,7 @@ void PoolChunk::clear(std::size_t index, const MemoryNeed& need) {
   const bool was_kept = given.is_kept.load(std::memory_order_acquire) != 0;
   std::size_t& reserved = reserved_[index];
   if (!was_kept) reserved = 0;
-  const std::size_t bytes = round_up(need.reserved);
+  const std::size_t bytes = whole_pages(need.reserved);
   if (bytes > reserved) {
     const std::size_t offset = bytes_before_places(places_) + index * place_bytes_;
     reserve(descriptor_, offset + reserved, bytes - reserved);
@@ -202,7 +196,7 @@ void PoolChunk::free(std::size_t index) noexcept {
   // What the system does not take back is kept, too, and cleared for the next group.
   const bool is_kept = head().kept.fetch_add(place_bytes_) < most_kept || !release(memory_of(index), place_bytes_);
   if (!is_kept) head().kept.fetch_sub(place_bytes_);
-  const std::size_t reserved = left.pages * page;
+  const std::size_t reserved = left.pages * page_bytes;
   if (is_kept && reserved > 0 && reserved < place_bytes_)
     static_cast<void>(release(memory_of(index) + reserved, place_bytes_ - reserved));
   left.is_kept.store(is_kept ? 1 : 0, std::memory_order_relaxed);
