@@ -26,8 +26,8 @@ namespace {
 /// Slices that are sent out to be summed before the rank waits for the first sum.
 constexpr int lead = 1;
 
-struct Exchange {
-  Exchange(const Shape& shape_, PlanBuilder& plan_)
+struct PairwiseExchange {
+  PairwiseExchange(const Shape& shape_, PlanBuilder& plan_)
       : shape(shape_), plan(plan_), ring{shape.rank, shape.ranks}, input{shape, Buffer::input} {}
 
   /// Sums slice k of this rank's part in `sum`.
@@ -51,7 +51,7 @@ struct Exchange {
 
 Plan all_pairs_all_reduce(const Shape& shape) {
   PlanBuilder plan{shape};
-  Exchange exchange{shape, plan};
+  PairwiseExchange exchange{shape, plan};
   const Ring ring = exchange.ring;
   const Parts output{shape, Buffer::output};
   for (int k = 0; k < shape.pipeline + lead; ++k) {
@@ -65,14 +65,14 @@ Plan all_pairs_all_reduce(const Shape& shape) {
 
 Plan all_pairs_reduce_scatter(const Shape& shape) {
   PlanBuilder plan{shape};
-  Exchange exchange{shape, plan};
+  PairwiseExchange exchange{shape, plan};
   for (int k = 0; k < shape.pipeline; ++k) exchange.reduce(k, Parts{shape, Buffer::output}.piece(shape.rank, k));
   return std::move(plan).build();
 }
 
 Plan all_pairs_reduce(const Shape& shape) {
   PlanBuilder plan{shape};
-  Exchange exchange{shape, plan};
+  PairwiseExchange exchange{shape, plan};
   const Parts output{shape, Buffer::output};
   const bool at_root = shape.rank == shape.root;
   std::vector<Blocks> sums;

@@ -14,9 +14,9 @@ using namespace lowering;
 using Contribution = BoardProgram::Contribution;
 
 /// Makes rounds from the sources of the outputs.
-class Lowerer {
+class BoardLowerer {
  public:
-  explicit Lowerer(std::span<const Plan> plans)
+  explicit BoardLowerer(std::span<const Plan> plans)
       : pipeline_(plans[0].shape.pipeline), blocks_(plans[0].shape.ranks * pipeline_), run_(plans) {}
 
   Lowering lower() {
@@ -48,7 +48,7 @@ class Lowerer {
   bool posts_own_ = false;
 };
 
-bool Lowerer::add_results() {
+bool BoardLowerer::add_results() {
   int rounds = 1;
   run_.for_each_message([&](int, const UnitPlace&, int round) { rounds = std::max(rounds, round + 1); });
   contributed_.assign(at(rounds), std::vector<std::vector<UnitPlace>>(at(run_.ranks())));
@@ -68,7 +68,7 @@ bool Lowerer::add_results() {
   return true;
 }
 
-bool Lowerer::add_result(const UnitPlace& to, const std::vector<Term>& terms, int round_number) {
+bool BoardLowerer::add_result(const UnitPlace& to, const std::vector<Term>& terms, int round_number) {
   const bool is_there = terms.size() == 1 && terms[0].from == to;  // at a root, or kept there
   if (terms.empty() || is_there) return true;
   const bool folds = terms.size() > 1;
@@ -95,7 +95,7 @@ bool Lowerer::add_result(const UnitPlace& to, const std::vector<Term>& terms, in
   return true;
 }
 
-bool Lowerer::add_contributions() {
+bool BoardLowerer::add_contributions() {
   run_.for_each_message([&](int reader, const UnitPlace& from, int k) {
     contributed_[at(k)][at(from.rank)].push_back(from);
     programs_[at(from.rank)].rounds[at(k)].readings.push_back({reader, blocks(from)});
@@ -126,7 +126,7 @@ bool Lowerer::add_contributions() {
 
 /// A fold in place takes its rank's own part from the board, unless that part comes first. If one fold has to post its
 /// own part, all do, so that contributions stay equal.
-void Lowerer::post_own_of_folds() {
+void BoardLowerer::post_own_of_folds() {
   for (const BoardProgram& program : programs_)
     for (const BoardProgram::Result& result : program.rounds[0].results)
       for (int i = 0; result.count > 1 && i < result.count; ++i) {
@@ -136,7 +136,7 @@ void Lowerer::post_own_of_folds() {
       }
 }
 
-Contribution Lowerer::contribution_of(const std::vector<UnitPlace>& places) const {
+Contribution BoardLowerer::contribution_of(const std::vector<UnitPlace>& places) const {
   Contribution made;
   made.units = static_cast<int>(places.size());
   for (const UnitPlace& place : places) {
@@ -150,8 +150,8 @@ Contribution Lowerer::contribution_of(const std::vector<UnitPlace>& places) cons
   return made;
 }
 
-void Lowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
-                     const std::vector<Blocks>& ranges) const {
+void BoardLowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
+                          const std::vector<Blocks>& ranges) const {
   const auto is_it = [&](const UnitPlace& place) { return blocks(place) == source.blocks; };
   const bool in_scratch = source.blocks.buffer == Buffer::scratch;
   const auto found = in_scratch
@@ -167,7 +167,7 @@ void Lowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>&
   source.range = static_cast<int>(std::find_if(ranges.begin(), ranges.end(), has_it) - ranges.begin());
 }
 
-void Lowerer::put_own_copies_first(const BoardProgram& program, BoardProgram::Round& round) {
+void BoardLowerer::put_own_copies_first(const BoardProgram& program, BoardProgram::Round& round) {
   const auto is_own_copy = [&](const BoardProgram::Result& result) {
     const BoardProgram::Source& source = round.sources[at(result.first)];
     return result.count == 1 && source.rank == program.rank && source.blocks.buffer == Buffer::input;
@@ -177,7 +177,7 @@ void Lowerer::put_own_copies_first(const BoardProgram& program, BoardProgram::Ro
 }
 
 /// Finds what contributions have in common, so that their sizes need not be computed one by one.
-bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed) {
+bool BoardLowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed) {
   const Contribution* first = nullptr;
   round.same_blocks = round.same_parts = true;
   for (std::size_t rank = 0; rank < contributed.size(); ++rank) {
@@ -210,7 +210,7 @@ bool BoardProgram::awaits(int peer) const {
   });
 }
 
-Lowering lower_to_board(std::span<const Plan> plans) { return Lowerer{plans}.lower(); }
+Lowering lower_to_board(std::span<const Plan> plans) { return BoardLowerer{plans}.lower(); }
 
 std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape) {
   std::vector<Plan> plans;

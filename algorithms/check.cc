@@ -103,11 +103,7 @@ void check_barrier(const World& world, const Run& run, Problems& report) {
         report.problem(rank, "may leave before rank " + std::to_string(other) + " has come");
 }
 
-}  // namespace checking
-
 namespace {
-
-using namespace checking;
 
 void count_messages(const World& world, Verdict& verdict) {
   for (const Plan& plan : world.plans) {
@@ -159,6 +155,7 @@ void prove(const World& world, Verdict& verdict, Problems& report) {
 }
 
 }  // namespace
+}  // namespace checking
 
 Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims, const StepNames* names) {
   Verdict verdict;
@@ -166,9 +163,9 @@ Verdict check(Collective collective, const std::vector<Plan>& plans, Claims clai
     verdict.problems.push_back(std::string(name_of(collective)) + ": there are no plans to check");
     return verdict;
   }
-  const World world(collective, plans, claims, names);
-  Problems report(world);
-  prove(world, verdict, report);
+  const checking::World world(collective, plans, claims, names);
+  checking::Problems report(world);
+  checking::prove(world, verdict, report);
   verdict.problems = std::move(report).take();
   return verdict;
 }

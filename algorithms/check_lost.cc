@@ -15,8 +15,6 @@
 namespace tutti::algorithms::checking {
 namespace {
 
-constexpr std::uint32_t none = ~std::uint32_t{0};
-
 class Search {
  public:
   Search(const World& world, const Run& run, bool in_place, Contribution missing)

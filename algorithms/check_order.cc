@@ -25,8 +25,6 @@
 namespace tutti::algorithms::checking {
 namespace {
 
-constexpr std::uint32_t none = ~std::uint32_t{0};
-
 struct Link {
   int sender;
   int receiver;

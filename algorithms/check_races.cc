@@ -24,7 +24,6 @@
 namespace tutti::algorithms::checking {
 namespace {
 
-constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
 constexpr std::size_t most_chains = 64;        // chains for which each step has a number
 constexpr std::size_t most_numbers = 1 << 26;  // numbers of all steps together (256 MiB)
 constexpr std::size_t searched_per_step = 16;  // on average, before chains are used
@@ -37,7 +36,7 @@ class Races {
     output_at_ = (vectors - 1) * index(world.blocks);
     scratch_at_ = vectors * index(world.blocks);
     writer_.assign(scratch_at_ + plan_.scratch_like.size(), no_step);
-    readers_.assign(writer_.size(), end_of_list);
+    readers_.assign(writer_.size(), none);
     before_current_.assign(plan_.steps.size(), no_step);
     position_.resize(plan_.steps.size());
     for (std::uint32_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
@@ -96,10 +95,10 @@ class Races {
   void write(const Blocks& blocks) {
     std::size_t place = first_place(blocks);
     for (int i = 0; i < blocks.count; ++i, ++place) {
-      if (readers_[place] == end_of_list && writer_[place] != no_step) expect_before(writer_[place], blocks, i);
-      for (std::uint32_t at = readers_[place]; at != end_of_list; at = reader_pool_[at].next)
+      if (readers_[place] == none && writer_[place] != no_step) expect_before(writer_[place], blocks, i);
+      for (std::uint32_t at = readers_[place]; at != none; at = reader_pool_[at].next)
         if (reader_pool_[at].step != current_) expect_before(reader_pool_[at].step, blocks, i);
-      readers_[place] = end_of_list;
+      readers_[place] = none;
       writer_[place] = current_;
     }
   }
@@ -138,13 +137,13 @@ class Races {
 
   /// Each step extends the chain of a step that it waits for, if that is the last of its chain.
   void cut_into_chains() {
-    chain_of_.assign(plan_.steps.size(), end_of_list);
+    chain_of_.assign(plan_.steps.size(), none);
     at_.assign(plan_.steps.size(), 0);
     std::vector<std::uint32_t> lengths;
     for (const StepId id : order_) {
       for (const StepId before : predecessors(id))
         if (at_[before] + 1 == lengths[chain_of_[before]]) chain_of_[id] = chain_of_[before];
-      if (chain_of_[id] == end_of_list) {
+      if (chain_of_[id] == none) {
         chain_of_[id] = static_cast<std::uint32_t>(lengths.size());
         lengths.push_back(0);
       }

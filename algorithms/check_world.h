@@ -17,6 +17,9 @@ namespace tutti::algorithms::checking {
 
 constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
+/// Where the number of a step or the index of something is expected.
+inline constexpr std::uint32_t none = ~std::uint32_t{0};
+
 /// Blocks [from, to) of a buffer.
 struct Range {
   int from = 0;

@@ -30,7 +30,7 @@ namespace {
 
 /// Part r of the result ends in output. Until then `sum(from, count)` says where the sums of parts [from, from + count)
 /// of the view are, for from + count up to half the ranks, rounded up.
-void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
+void circulant_reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts input{shape, Buffer::input};
   for (const Halving& round : halvings(ring.ranks)) {
@@ -49,7 +49,7 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
 
 /// This rank's own part starts in `own` and is sent from there. Parts that are sent with it start in output, so `own`
 /// must be output unless the own part is always sent alone. All other parts arrive in output.
-void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
+void circulant_all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Parts output{shape, Buffer::output};
   gather_around(
       plan, {shape.rank, shape.ranks}, [](int rank) { return rank; },
@@ -63,7 +63,7 @@ Plan circulant_reduce_scatter(const Shape& shape) {
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), input.all());
   const Blocks sums = plan.scratch(input.range(shape.rank, shape.ranks > 2 ? (shape.ranks + 1) / 2 : 0));
-  reduce_scatter_phase(plan, shape, [&](int from, int count) {
+  circulant_reduce_scatter_phase(plan, shape, [&](int from, int count) {
     return Blocks{sums.buffer, sums.first + from * shape.pipeline, count * shape.pipeline};
   });
   return std::move(plan).build();
@@ -75,7 +75,7 @@ Plan circulant_all_gather(const Shape& shape) {
   const bool goes_alone = shape.ranks <= 3;
   PlanBuilder plan{shape};
   if (!goes_alone) plan.copy(output[shape.rank], input[shape.rank]);
-  all_gather_phase(plan, shape, goes_alone ? input : output);
+  circulant_all_gather_phase(plan, shape, goes_alone ? input : output);
   if (goes_alone) plan.copy(output[shape.rank], input[shape.rank]);
   return std::move(plan).build();
 }
@@ -84,8 +84,9 @@ Plan circulant_all_reduce(const Shape& shape) {
   const Parts output{shape, Buffer::output};
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(output.all(), Parts{shape, Buffer::input}.all());
-  reduce_scatter_phase(plan, shape, [&](int from, int count) { return output.range(shape.rank + from, count); });
-  all_gather_phase(plan, shape, output);
+  circulant_reduce_scatter_phase(plan, shape,
+                                 [&](int from, int count) { return output.range(shape.rank + from, count); });
+  circulant_all_gather_phase(plan, shape, output);
   return std::move(plan).build();
 }
 

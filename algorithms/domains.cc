@@ -8,13 +8,15 @@
 namespace tutti::algorithms {
 namespace {
 
-constexpr int most_ranks = 1 << 16;
+constexpr int most_ranks_of_domains = 1 << 16;
 
 /// The number; -1 if the text is none.
 int number_in(std::string_view text) {
   int value = -1;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return problem == std::errc{} && end == text.data() + text.size() && value >= 0 && value < most_ranks ? value : -1;
+  return problem == std::errc{} && end == text.data() + text.size() && value >= 0 && value < most_ranks_of_domains
+             ? value
+             : -1;
 }
 
 /// Takes the text up to the next `mark` from the beginning of `rest`.
@@ -89,7 +91,7 @@ std::vector<int> domains_in(std::string_view text) {
       continue;
     }
     const int size = number_in(item);
-    if (size < 1 || domains.size() + static_cast<std::size_t>(size) > most_ranks) return {};
+    if (size < 1 || domains.size() + static_cast<std::size_t>(size) > most_ranks_of_domains) return {};
     domains.insert(domains.end(), static_cast<std::size_t>(size), domain);
   }
   if (std::find(domains.begin(), domains.end(), -1) != domains.end()) return {};

@@ -32,8 +32,8 @@ namespace tutti::algorithms {
 namespace {
 
 constexpr std::string_view magic = "tutti-plans 1";
-constexpr int most_ranks = 4096;
-constexpr int most_pipeline = 1 << 20;
+constexpr int most_ranks_of_plans = 4096;
+constexpr int most_pipeline_of_plans = 1 << 20;
 constexpr std::size_t most_blocks = 20'000'000;  // limit on the blocks that the checker examines
 constexpr std::array letters{'i', 'o', 's'};     // by Buffer
 constexpr std::array verbs{Verb::send, Verb::recv, Verb::recv_reduce, Verb::copy, Verb::reduce};
@@ -140,11 +140,11 @@ class Reader {
     for (const Entry& entry : catalogue(given_.collective))
       if (entry.name == given_.name) refuse("the catalogue has an algorithm " + given_.name + " already");
     expect("ranks");
-    shape_.ranks = number(word(), 1, most_ranks);
+    shape_.ranks = number(word(), 1, most_ranks_of_plans);
     expect("root");
     shape_.root = number(word(), 0, shape_.ranks - 1);
     expect("pipeline");
-    shape_.pipeline = number(word(), 1, most_pipeline);
+    shape_.pipeline = number(word(), 1, most_pipeline_of_plans);
     for (std::string_view claim = word(); !claim.empty(); claim = word()) {
       bool* const known = claim == "equal-parts"    ? &given_.equal_parts
                           : claim == "rank-order"   ? &given_.rank_order

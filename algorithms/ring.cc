@@ -27,7 +27,7 @@ namespace tutti::algorithms {
 namespace {
 
 /// A part that is still being reduced is in `partial`; the last one of the trip ends in `output`.
-void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto partial) {
+void ring_reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto partial) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts input{shape, Buffer::input};
   Blocks carried = input[ring.behind(1)];
@@ -43,7 +43,7 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto partial) {
 }
 
 /// This rank's own part starts in `own`; all others arrive in output.
-void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
+void ring_all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts output{shape, Buffer::output};
   for (int step = 0; step < ring.ranks - 1; ++step) {
@@ -60,14 +60,14 @@ void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
 Plan ring_reduce_scatter(const Shape& shape) {
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), Parts{shape, Buffer::input}.all());
-  reduce_scatter_phase(plan, shape, [&](Blocks part) { return plan.scratch(part); });
+  ring_reduce_scatter_phase(plan, shape, [&](Blocks part) { return plan.scratch(part); });
   return std::move(plan).build();
 }
 
 Plan ring_all_gather(const Shape& shape) {
   const Parts input{shape, Buffer::input};
   PlanBuilder plan{shape};
-  all_gather_phase(plan, shape, input);
+  ring_all_gather_phase(plan, shape, input);
   plan.copy(Parts{shape, Buffer::output}[shape.rank], input[shape.rank]);
   return std::move(plan).build();
 }
@@ -75,8 +75,8 @@ Plan ring_all_gather(const Shape& shape) {
 Plan ring_all_reduce(const Shape& shape) {
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), Parts{shape, Buffer::input}.all());
-  reduce_scatter_phase(plan, shape, [](Blocks part) { return as(Buffer::output, part); });
-  all_gather_phase(plan, shape, {shape, Buffer::output});
+  ring_reduce_scatter_phase(plan, shape, [](Blocks part) { return as(Buffer::output, part); });
+  ring_all_gather_phase(plan, shape, {shape, Buffer::output});
   return std::move(plan).build();
 }
 

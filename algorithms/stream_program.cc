@@ -16,10 +16,9 @@ namespace {
 using Area = StreamPlace::Area;
 using Kind = StreamCommand::Kind;
 
-/// Pieces and areas begin at multiples of that many elements, for the widest loads.
-constexpr std::size_t aligned = 64;
-
-constexpr std::size_t round_up(std::size_t elements) { return (elements + aligned - 1) / aligned * aligned; }
+constexpr std::size_t round_up(std::size_t elements) {
+  return (elements + aligned_elements - 1) / aligned_elements * aligned_elements;
+}
 
 std::size_t largest_piece(const StreamSlots& slots, std::size_t units) {
   const std::size_t piece = slots.elements / units;
@@ -27,7 +26,7 @@ std::size_t largest_piece(const StreamSlots& slots, std::size_t units) {
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("a slot of {} elements is too small: a message takes {} or more, one for each unit",
                             slots.elements, units)};
-  return piece < aligned ? piece : piece / aligned * aligned;
+  return piece < aligned_elements ? piece : piece / aligned_elements * aligned_elements;
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 
 namespace tutti::algorithms {
 
+/// Pieces, copies and areas begin at multiples of that many elements, for the widest loads.
+inline constexpr std::size_t aligned_elements = 64;
+
 /// Where an operand of a command lies. Offsets count elements; those of input and output begin at block 0, also at a
 /// rank that holds only its own part.
 struct StreamPlace {

@@ -6,7 +6,7 @@ namespace tutti::algorithms {
 namespace {
 
 using Command = StreamCommand::Kind;
-using Kind = StreamStep::Kind;
+using StepKind = StreamStep::Kind;
 
 bool is_signal(Command kind) { return kind == Command::signal_arrival || kind == Command::signal_credit; }
 bool is_wait(Command kind) { return kind == Command::wait_arrival || kind == Command::wait_credit; }
@@ -26,17 +26,17 @@ StreamStep step_of(std::span<const StreamCommand> commands) {
   bool folds = false;
   for (const StreamCommand& command : commands) folds = folds || command.kind == Command::fold;
   const StreamCommand& last = commands.back();
-  const auto message = [&](Kind kind, const StreamCommand& command) {
+  const auto message = [&](StepKind kind, const StreamCommand& command) {
     made.kind = kind;
     made.peer = command.peer;
     made.number = command.value;
     return made;
   };
-  if (last.kind == Command::signal_arrival) return message(Kind::send, last);
-  if (first.kind == Command::wait_arrival) return message(folds ? Kind::receive_reduce : Kind::receive, first);
-  if (last.kind == Command::signal_credit) return message(Kind::send_credit, last);
-  if (first.kind == Command::wait_credit) return message(Kind::receive_credit, first);
-  made.kind = first.kind == Command::copy ? Kind::copy : Kind::reduce;
+  if (last.kind == Command::signal_arrival) return message(StepKind::send, last);
+  if (first.kind == Command::wait_arrival) return message(folds ? StepKind::receive_reduce : StepKind::receive, first);
+  if (last.kind == Command::signal_credit) return message(StepKind::send_credit, last);
+  if (first.kind == Command::wait_credit) return message(StepKind::receive_credit, first);
+  made.kind = first.kind == Command::copy ? StepKind::copy : StepKind::reduce;
   return made;
 }
 

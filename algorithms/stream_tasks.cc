@@ -17,9 +17,6 @@ using Kind = StreamCommand::Kind;
 using Part = WindowProgram::Part;
 using Task = WindowProgram::Task;
 
-/// Copies begin at multiples of that many elements, for the widest loads.
-constexpr std::size_t aligned = 64;
-
 void add_once(std::vector<Blocks>& all, const Blocks& blocks) {
   if (std::find(all.begin(), all.end(), blocks) == all.end()) all.push_back(blocks);
 }
@@ -121,11 +118,11 @@ StreamTasks::StreamTasks(int rank, std::span<const WindowProgram> programs, cons
   for (const Copies& copies : copies_) most = std::max(most, copies.read.size() + copies.written.size());
   for (const WindowProgram& program : programs_)
     for (const Task& task : program.tasks) largest = std::max(largest, size_of(task.dst));
-  piece_ = most == 0 ? std::numeric_limits<std::size_t>::max() : staging / most / aligned * aligned;
+  piece_ = most == 0 ? std::numeric_limits<std::size_t>::max() : staging / most / aligned_elements * aligned_elements;
   if (piece_ == 0)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("a staging area of {} elements is too small: it takes {} or more, {} for each range",
-                            staging, most * aligned, aligned)};
+                            staging, most * aligned_elements, aligned_elements)};
   rounds_ = largest / piece_ + (largest % piece_ != 0 ? 1 : 0);
 }
 

@@ -8,9 +8,10 @@
 namespace tutti::algorithms {
 namespace {
 
-class Lowerer {
+class WindowLowerer {
  public:
-  Lowerer(std::span<const BoardProgram> programs, int root) : programs_(programs), root_(root), made_(programs.size()) {
+  WindowLowerer(std::span<const BoardProgram> programs, int root)
+      : programs_(programs), root_(root), made_(programs.size()) {
     const std::vector<BoardProgram::Contribution>& first = programs[0].rounds[0].contributions;
     const auto contributes_input = [&](int rank) {
       const auto& ranges = first[at(rank)].ranges;
@@ -94,7 +95,7 @@ class Lowerer {
 }  // namespace
 
 std::vector<WindowProgram> lower_to_windows(std::span<const BoardProgram> programs, int root) {
-  return Lowerer{programs, root}.lower();
+  return WindowLowerer{programs, root}.lower();
 }
 
 }  // namespace tutti::algorithms
