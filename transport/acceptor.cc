@@ -31,18 +31,16 @@
 #include "lib/base/system_error_text.h"
 #include "lib/security/handshake_io.h"
 #include "transport/stream_socket.h"
+#include "transport/transport.h"
 
 namespace tutti::transport {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using asio::posix::stream_descriptor;
 
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
-/// Connections to accept before candidates get their turn: somebody may connect faster than this thread accepts.
-constexpr int accepts_at_once = 16;
 /// After that many turns every connection is accepted that waited in the listener's queue before the first of them.
-constexpr int turns_of_a_queue = net::longest_queue / accepts_at_once + 1;
+constexpr int turns_of_a_queue = net::longest_queue / net::accepts_at_once + 1;
 
 /// Waits for a descriptor that it does not own, and forgets it in the end without closing it.
 struct Waiter : stream_descriptor {
@@ -221,7 +219,7 @@ class Acceptor::Impl {
   bool accept_some() {
     int error = 0;
     int accepted = 0;
-    for (; accepted < accepts_at_once; ++accepted) {
+    for (; accepted < net::accepts_at_once; ++accepted) {
       if (candidates_.size() >= options_.candidates && is_connection_waiting() && !make_room()) {
         full_ = true;
         wake_at(candidates_.front()->since + options_.least_patience);
@@ -250,7 +248,7 @@ class Acceptor::Impl {
     }
     accept_later();
     if (!candidates_.empty()) wake_at(candidates_.front()->since + options_.patience);
-    return accepted < accepts_at_once;
+    return accepted < net::accepts_at_once;
   }
 
   bool is_connection_waiting() const {

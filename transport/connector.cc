@@ -10,13 +10,13 @@
 
 #include "lib/security/handshake_io.h"
 #include "transport/stream_socket.h"
+#include "transport/transport.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 /// Runs the connector to its end. 0: it has succeeded; else why not, ETIMEDOUT after `deadline`.
 int finish(Connector& connector, Clock::time_point deadline) {

@@ -32,7 +32,6 @@ constexpr seconds guest_patience{5};
 constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds listening_pause{100};
-constexpr int accepts_at_once = 16;
 /// For memory that serves several channels. Used by no communicator.
 constexpr Channel pool_channel = ~Channel{1};
 
@@ -240,7 +239,7 @@ void ShmTransport::unreadable(int error) noexcept {
 }
 
 void ShmTransport::accept_all() {
-  for (int i = 0; i < accepts_at_once; ++i) {
+  for (int i = 0; i < net::accepts_at_once; ++i) {
     Descriptor socket = net::accept_next(listener_);
     if (!socket && is_exhaustion(errno)) {
       warn_exhausted("accept links", errno);

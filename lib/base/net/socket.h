@@ -37,6 +37,8 @@ inline constexpr int end_of_stream = -1;
 inline constexpr int queue_full = -2;
 /// listen_at() lets that many connections wait until they are accepted; the kernel cuts the number to somaxconn.
 inline constexpr int longest_queue = 4096;
+/// Connections to accept before others get their turn: somebody may connect faster than this thread accepts.
+inline constexpr int accepts_at_once = 16;
 
 void set_option(SocketView socket, int level, int name, int value) noexcept;
 /// Small messages leave at once.
