@@ -28,10 +28,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::string_view left = "left ";
+constexpr std::string_view left_mark = "left ";
 // Precedes each value of a round.
-constexpr char here = '=';
-constexpr char gone = '!';
+constexpr char here_mark = '=';
+constexpr char gone_mark = '!';
 
 /// Tries to take a place. A server may see a successor before it has seen its predecessor end.
 constexpr int tries = 20;
@@ -48,7 +48,7 @@ std::string name_of_this_process() {
 
 /// Without the identity, which is of no use to people.
 std::string for_people(std::string_view name) {
-  if (name.starts_with(left)) name.remove_prefix(left.size());
+  if (name.starts_with(left_mark)) name.remove_prefix(left_mark.size());
   return std::string{name.substr(0, name.find(" ("))};
 }
 
@@ -132,7 +132,7 @@ bool Attendance::take_place() {
   leave_actions().deposit(*view_, std::to_string(rank_));  // valid from the moment at which the place is this rank's
   for (int left_to_try = tries;; std::this_thread::sleep_for(between_tries)) {
     std::string holder = view_->compare_set(place_of(rank_), "", me_);
-    if (holder.starts_with(left)) {
+    if (holder.starts_with(left_mark)) {
       if (!clear_after_predecessor()) {
         call_next_attempt();
         return false;
@@ -164,12 +164,12 @@ LeaveActions Attendance::leave_actions() const {
     actions.erase(fmt::format("{}/{}", first_round, rank_));
     actions.set(fmt::format("{}/read/{}", first_round, rank_), "");
     for (const std::string_view round : {second_round, third_round}) {
-      actions.set(fmt::format("{}/{}", round, rank_), gone + me_);
+      actions.set(fmt::format("{}/{}", round, rank_), gone_mark + me_);
       if (rank_ == 0) actions.set(fmt::format("{}/all", round), "");  // so that the others look for themselves
       actions.set(fmt::format("{}/read/{}", round, rank_), "");
     }
   }
-  actions.set(place_of(rank_), std::string{left} + me_);
+  actions.set(place_of(rank_), std::string{left_mark} + me_);
   return actions;
 }
 
@@ -178,7 +178,7 @@ void Attendance::call_next_attempt() {
 }
 
 std::vector<std::string> Attendance::exchange(std::string_view round, std::string_view mine) {
-  const std::string published = here + std::string{mine};
+  const std::string published = here_mark + std::string{mine};
   std::vector<std::string> values;
   try {
     values = rendezvous::exchange(*view_, round, rank_, size_, published, deadline_,
@@ -190,7 +190,7 @@ std::vector<std::string> Attendance::exchange(std::string_view round, std::strin
                 error.rank()};
   }
   for (std::size_t rank = 0; rank < values.size(); ++rank) {
-    if (!values[rank].starts_with(here)) throw went_too_early(static_cast<int>(rank), values[rank]);
+    if (!values[rank].starts_with(here_mark)) throw went_too_early(static_cast<int>(rank), values[rank]);
     values[rank].erase(0, 1);
   }
   if (values[static_cast<std::size_t>(rank_)] != mine) {
@@ -212,7 +212,7 @@ std::string Attendance::departed(int rank) {
   try {
     const std::string place = place_of(rank);
     const std::string holder = view_->check({&place, 1}) ? view_->get(place) : "";
-    return holder.starts_with(left) ? for_people(holder) : "";
+    return holder.starts_with(left_mark) ? for_people(holder) : "";
   } catch (const Error&) {
     return "";
   }

@@ -7,7 +7,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-constexpr std::string_view mark = "/.will/";
+constexpr std::string_view will_mark = "/.will/";
 constexpr const char* to_erase = "erase";
 constexpr const char* to_set = "set";
 
@@ -40,8 +40,9 @@ void LeaveActions::execute(Store& store, const std::string& name) const {
 void LeaveActions::deposit(Store& store, const std::string& name) const { store.set(key_of(name), encode()); }
 
 std::optional<std::string> LeaveActions::prefix_of(std::string_view key) {
-  const std::size_t at = key.rfind(mark);
-  if (at == std::string_view::npos || key.find('/', at + mark.size()) != std::string_view::npos) return std::nullopt;
+  const std::size_t at = key.rfind(will_mark);
+  if (at == std::string_view::npos || key.find('/', at + will_mark.size()) != std::string_view::npos)
+    return std::nullopt;
   return std::string{key.substr(0, at + 1)};
 }
 
