@@ -12,21 +12,21 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0x82f63b78;  // Castagnoli's, bits reversed
 
-constexpr std::array<std::uint32_t, 256> make_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
+constexpr std::array<std::uint32_t, 256> make_remainders() {
+  std::array<std::uint32_t, 256> remainders{};
+  for (std::uint32_t byte = 0; byte < remainders.size(); ++byte) {
     std::uint32_t crc = byte;
     for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (polynomial & (0U - (crc & 1)));
-    table[byte] = crc;
+    remainders[byte] = crc;
   }
-  return table;
+  return remainders;
 }
-constexpr auto table = make_table();
+constexpr auto byte_remainders = make_remainders();
 
 using Update = std::uint32_t (*)(const std::byte* at, std::size_t size, std::uint32_t crc);
 
 std::uint32_t update_by_table(const std::byte* at, std::size_t size, std::uint32_t crc) {
-  for (; size > 0; --size, ++at) crc = (crc >> 8) ^ table[(crc ^ static_cast<std::uint8_t>(*at)) & 0xff];
+  for (; size > 0; --size, ++at) crc = (crc >> 8) ^ byte_remainders[(crc ^ static_cast<std::uint8_t>(*at)) & 0xff];
   return crc;
 }
 

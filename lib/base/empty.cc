@@ -1,1 +1,1 @@
-// Of no use but to meson.build, in a build with --unity=on.
+// meson.build adds this file to libraries in a build with --unity=on.

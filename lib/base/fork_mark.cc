@@ -44,16 +44,16 @@ struct Kept {
   std::shared_ptr<const void> object;
   const Kept* next;
 };
-std::atomic<const Kept*> kept{nullptr};
+std::atomic<const Kept*> all_kept{nullptr};
 
 }  // namespace
 
 ForkMark::ForkMark() noexcept : page_(&shared_page()), mark_(mark_on(shared_page())), process_(::getpid()) {}
 
 void keep_for_ever(std::shared_ptr<const void> object) noexcept {
-  Kept* const entry = new (std::nothrow) Kept{std::move(object), kept.load()};
+  Kept* const entry = new (std::nothrow) Kept{std::move(object), all_kept.load()};
   if (entry == nullptr) std::abort();  // better than destroying it
-  while (!kept.compare_exchange_weak(entry->next, entry)) continue;
+  while (!all_kept.compare_exchange_weak(entry->next, entry)) continue;
 }
 
 }  // namespace tutti
