@@ -34,9 +34,9 @@ bool can_do_without_tcp(const Introduced& job) {
 }
 
 /// The failure detector must be there before the others know the address, or their first attempts would be refused.
-Access open(const Context& context, const JoinOptions& options, const net::Address& address,
-            std::vector<net::Address> others) {
-  Access access;
+JobAccess open(const Context& context, const JoinOptions& options, const net::Address& address,
+               std::vector<net::Address> others) {
+  JobAccess access;
   access.acceptor = std::make_shared<transport::Acceptor>(
       address, transport::Credentials{context.key, options.rank, options.tls_proxies},
       transport::AcceptorOptions{
@@ -46,10 +46,10 @@ Access open(const Context& context, const JoinOptions& options, const net::Addre
   return access;
 }
 
-Access open_over_tcp(const Context& context, const JoinOptions& options) {
+JobAccess open_over_tcp(const Context& context, const JoinOptions& options) {
   std::vector<net::Address> others;
   for (const std::string& other : options.other_addresses) others.push_back(tcp_address(other));
-  Access access = open(context, options, tcp_address(options.bind_address), others);
+  JobAccess access = open(context, options, tcp_address(options.bind_address), others);
   if (!options.tcp) return access;
   std::vector<std::string> own_addresses;
   if (!others.empty()) own_addresses.push_back(options.bind_address);
@@ -68,7 +68,7 @@ Access open_over_tcp(const Context& context, const JoinOptions& options) {
 
 /// Tells the others by `exchange`, and notes what they tell.
 template <class Exchange>
-void publish(Access& access, const std::string& shm_trouble, const Exchange& exchange) {
+void publish(JobAccess& access, const std::string& shm_trouble, const Exchange& exchange) {
   const RankAccess mine{
       .shm_trouble = shm_trouble, .acceptor = access.acceptor->address(), .tcp = access.tcp != nullptr};
   access.of_ranks.clear();
@@ -85,7 +85,7 @@ std::string first_trouble(const std::vector<RankAccess>& accesses, const std::ve
 }
 
 /// Connection i goes over the i-th address of both ranks, so all should name the same networks. One rank tells it.
-void warn_of_unequal_addresses(const Context& context, const JoinOptions& options, const Access& access) {
+void warn_of_unequal_addresses(const Context& context, const JoinOptions& options, const JobAccess& access) {
   if (options.connections == 1 || options.rank != 0) return;
   const std::vector<RankAccess>& of_ranks = access.of_ranks;
   const auto count = [](const RankAccess& one) { return 1 + std::ranges::count(one.acceptor, ','); };
@@ -106,12 +106,12 @@ net::Address tcp_address(const std::string& host) {
   throw Error{ErrorCode::invalid_argument, fmt::format("cannot listen on \"{}\": that is not a numeric address", host)};
 }
 
-Access agree_on_access(const Context& context, const JoinOptions& options, ShmTransport* shm,
-                       const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance) {
+JobAccess agree_on_access(const Context& context, const JoinOptions& options, ShmTransport* shm,
+                          const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance) {
   const std::string trouble = probe(shm, shm_trouble, job, options);
   const bool without_tcp = can_do_without_tcp(job);
-  Access access = without_tcp && trouble.empty() ? open(context, options, net::any_unix_address(), {})
-                                                 : open_over_tcp(context, options);
+  JobAccess access = without_tcp && trouble.empty() ? open(context, options, net::any_unix_address(), {})
+                                                    : open_over_tcp(context, options);
   publish(access, trouble, [&](const std::string& mine) { return attendance.exchange_accesses(mine); });
   const std::string reason = first_trouble(access.of_ranks, job.local);
   if (without_tcp && !reason.empty()) {

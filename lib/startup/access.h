@@ -25,7 +25,7 @@ struct Introduced {
 };
 
 /// How other ranks reach this one, and this one them.
-struct Access {
+struct JobAccess {
   std::shared_ptr<transport::Acceptor> acceptor = {};
   std::unique_ptr<FailureDetector> detector = {};
   std::unique_ptr<transport::TcpTransport> tcp = {};  ///< null: this rank has no links over TCP
@@ -42,7 +42,7 @@ net::Address tcp_address(const std::string& host);
 /// If all ranks are on one host and share memory, only their failure detectors connect, and acceptors listen on Unix
 /// sockets. Otherwise they listen on TCP ports. Ranks that all share a host know the outcome only after the first
 /// exchange; if a test has failed, they open other acceptors and tell each other once more.
-Access agree_on_access(const Context& context, const JoinOptions& options, transport::ShmTransport* shm,
-                       const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance);
+JobAccess agree_on_access(const Context& context, const JoinOptions& options, transport::ShmTransport* shm,
+                          const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance);
 
 }  // namespace tutti::detail

@@ -187,7 +187,7 @@ std::vector<bool> under_same_kernel(const std::vector<RankInfo>& rank_infos, int
 }
 
 /// Decides per peer: shared memory within this host if it works, else TCP.
-void choose_transports(Context& context, const Introduced& job, ShmTransport* shm, const Access& access) {
+void choose_transports(Context& context, const Introduced& job, ShmTransport* shm, const JobAccess& access) {
   std::vector<std::string> shm_addresses(job.rank_infos.size());
   std::vector<std::string> tcp_addresses(job.rank_infos.size());
   for (const std::vector<int>& host : job.hosts)
@@ -285,7 +285,7 @@ Introduced settle(Context& context, std::vector<RankInfo> rank_infos, const Join
 std::string list(const std::vector<int>& ranks) { return fmt::format("{}", fmt::join(ranks, " ")); }
 
 /// Logs the transport to each rank.
-void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const Access& access) {
+void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const JobAccess& access) {
   using Subsystem = Log::Subsystem;
   if (!context.log.shows(Log::Level::info, Subsystem::init) && !context.log.shows(Log::Level::info, Subsystem::net) &&
       !context.log.shows(Log::Level::info, Subsystem::shm))
@@ -321,7 +321,7 @@ void join_processes(Context& context, const JoinOptions& options, rendezvous::At
   check_secrets(rank_infos, options.rank);
   check_encryption(rank_infos, options.rank);
   const Introduced job = settle(context, std::move(rank_infos), options);
-  Access access = agree_on_access(context, options, shm.get(), no_shm, job, attendance);
+  JobAccess access = agree_on_access(context, options, shm.get(), no_shm, job, attendance);
   check_families(job.rank_infos, access.of_ranks);
   if (!access.shm_trouble.empty() && context.local_rank == 0)
     context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, access.shm_trouble));

@@ -28,7 +28,7 @@ constexpr std::string_view head<RankAccess> = "tutti rank_access 2\n";
 
 template <class Published, class Visit>
 requires std::same_as<std::remove_const_t<Published>, RankAccess>
-void for_each_field(Published& access, const Visit& visit) {
+void for_each_published(Published& access, const Visit& visit) {
   visit("shm_trouble", access.shm_trouble);
   visit("acceptor", access.acceptor);
   visit("tcp", access.tcp);
@@ -36,7 +36,7 @@ void for_each_field(Published& access, const Visit& visit) {
 
 template <class Published, class Visit>
 requires std::same_as<std::remove_const_t<Published>, RankInfo>
-void for_each_field(Published& rank_info, const Visit& visit) {
+void for_each_published(Published& rank_info, const Visit& visit) {
   visit("host", rank_info.host);
   visit("process", rank_info.process);
   visit("quota", rank_info.quota);
@@ -79,9 +79,9 @@ std::optional<std::string_view> take_line(std::string_view& text, std::string_vi
 }
 
 template <class Published>
-std::string encode(const Published& published) {
+std::string encode_published(const Published& published) {
   std::string text{head<Published>};
-  for_each_field(published, [&](std::string_view key, const auto& value) {
+  for_each_published(published, [&](std::string_view key, const auto& value) {
     std::string line = fmt::format("{}={}", key, value);
     std::ranges::replace(line, '\n', ' ');
     text += line + '\n';
@@ -90,12 +90,12 @@ std::string encode(const Published& published) {
 }
 
 template <class Published>
-Published decode(const std::string& text, int rank) {
+Published decode_published(const std::string& text, int rank) {
   Published published;
   std::string_view rest = text;
   bool good = rest.starts_with(head<Published>);
   if (good) rest.remove_prefix(head<Published>.size());
-  for_each_field(published, [&](std::string_view key, auto& value) {
+  for_each_published(published, [&](std::string_view key, auto& value) {
     const auto line = take_line(rest, key);
     good = good && line && read(*line, value);
   });
@@ -118,11 +118,11 @@ std::size_t first_rank(std::size_t ranks, const Holds& holds) {
 
 }  // namespace
 
-std::string RankInfo::encode() const { return detail::encode(*this); }
-RankInfo RankInfo::decode(const std::string& text, int rank) { return detail::decode<RankInfo>(text, rank); }
+std::string RankInfo::encode() const { return encode_published(*this); }
+RankInfo RankInfo::decode(const std::string& text, int rank) { return decode_published<RankInfo>(text, rank); }
 
-std::string RankAccess::encode() const { return detail::encode(*this); }
-RankAccess RankAccess::decode(const std::string& text, int rank) { return detail::decode<RankAccess>(text, rank); }
+std::string RankAccess::encode() const { return encode_published(*this); }
+RankAccess RankAccess::decode(const std::string& text, int rank) { return decode_published<RankAccess>(text, rank); }
 
 void check_families(const std::vector<RankInfo>& rank_infos, const std::vector<RankAccess>& accesses) {
   for (const bool v6 : {false, true}) {
