@@ -15,6 +15,7 @@
 
 #include "lib/api/communicator_state.h"
 #include "lib/api/fetch_together.h"
+#include "lib/base/memory_units.h"
 #include "lib/base/system_error_text.h"
 #include "lib/collective/call.h"
 #include "lib/collective/collectives.h"
@@ -23,22 +24,23 @@
 namespace tutti::detail {
 namespace {
 
-constexpr std::size_t page = 4096;
 /// Memory that has not arrived by then never will, so fetching ends.
 constexpr auto longest_fetch = std::chrono::seconds{5};
 
 /// A window and the list it is in.
-struct Holder {
-  Holder(std::shared_ptr<Windows> of, Window made) : list(std::move(of)), window(std::move(made)) { list->add(window); }
-  ~Holder() { list->remove(window); }
-  Holder(const Holder&) = delete;
+struct WindowHolder {
+  WindowHolder(std::shared_ptr<Windows> of, Window made) : list(std::move(of)), window(std::move(made)) {
+    list->add(window);
+  }
+  ~WindowHolder() { list->remove(window); }
+  WindowHolder(const WindowHolder&) = delete;
 
   std::shared_ptr<Windows> list;
   Window window;
 };
 
 Allocated ordinary(std::size_t bytes) {
-  static constexpr std::align_val_t alignment{page};
+  static constexpr std::align_val_t alignment{page_bytes};
   auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment, std::nothrow));
   if (memory == nullptr) throw Error{ErrorCode::system, fmt::format("allocate: {} bytes: {}", bytes, refusal(ENOMEM))};
   std::fill_n(memory, bytes, std::byte{0});
@@ -111,7 +113,7 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
     throw Error{ErrorCode::invalid_argument, fmt::format("allocate on rank {} of {}: {} bytes are more than any memory "
                                                          "holds",
                                                          comm.rank(), comm.size(), bytes)};
-  const std::size_t part_bytes = (bytes + page - 1) / page * page;
+  const std::size_t part_bytes = whole_pages(bytes);
   const std::uint32_t number = ++state->windows_made;
   const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
   Fetching fetching{group, *group.shared_memory(), counts_hash(name) << 1,
@@ -123,8 +125,8 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
         fetching.trouble().empty() ? std::string{"another rank could not; it says why"} : fetching.trouble()));
     return ordinary(bytes);
   }
-  auto holder =
-      std::make_shared<Holder>(state->collectives.windows(), Window{fetching.take(), part_bytes, comm.rank(), number});
+  auto holder = std::make_shared<WindowHolder>(state->collectives.windows(),
+                                               Window{fetching.take(), part_bytes, comm.rank(), number});
   std::byte* const own = holder->window.own();
   return {{std::move(holder), own}, true};
 }

@@ -26,13 +26,13 @@ namespace {
 
 /// This rank's part of a window, for as long as the program has it. All other parts are the communicator's, which lets
 /// go of them where no stream uses them.
-struct Holder {
-  Holder(std::shared_ptr<DeviceWindows> of, const std::shared_ptr<const DeviceWindow>& window, int rank)
+struct DevicePartHolder {
+  DevicePartHolder(std::shared_ptr<DeviceWindows> of, const std::shared_ptr<const DeviceWindow>& window, int rank)
       : list(std::move(of)), number(window->number), own(window->parts[static_cast<std::size_t>(rank)].owner) {
     list->add(window, rank);
   }
-  ~Holder() { list->remove(number); }
-  Holder(const Holder&) = delete;
+  ~DevicePartHolder() { list->remove(number); }
+  DevicePartHolder(const DevicePartHolder&) = delete;
 
   const std::shared_ptr<DeviceWindows> list;
   const std::uint32_t number;
@@ -44,8 +44,8 @@ struct Holder {
 /// Memory that the program has registered.
 struct DeviceRegistration {
   std::weak_ptr<CommunicatorState> of;
-  std::uint32_t number = 0;        // the same on all ranks
-  std::shared_ptr<Holder> holder;  // null: it is not shared
+  std::uint32_t number = 0;                  // the same on all ranks
+  std::shared_ptr<DevicePartHolder> holder;  // null: it is not shared
 };
 
 namespace {
@@ -186,14 +186,14 @@ class Sharing {
     });
   }
 
-  std::shared_ptr<DeviceRegistration> registration_of(std::shared_ptr<Holder> holder) {
+  std::shared_ptr<DeviceRegistration> registration_of(std::shared_ptr<DevicePartHolder> holder) {
     const std::uint32_t number = ++state_->windows_made;
     return std::make_shared<DeviceRegistration>(DeviceRegistration{state_, number, std::move(holder)});
   }
 
   /// Nothing, on all ranks: their memory cannot be shared.
-  std::shared_ptr<Holder> share(StreamCalls& calls, const DeviceSharing::Piece& own, std::size_t bytes,
-                                Trouble& trouble) {
+  std::shared_ptr<DevicePartHolder> share(StreamCalls& calls, const DeviceSharing::Piece& own, std::size_t bytes,
+                                          Trouble& trouble) {
     const std::uint32_t number = ++state_->windows_made;
     Group& group = state_->group;
     DeviceSharing sharing{comm_,  group,  group.shared_memory_of_host(), {calls.context(), calls.device()},
@@ -207,7 +207,7 @@ class Sharing {
       return nullptr;
     }
     const std::uint64_t buffer = own.owner ? 0 : cuda::facts_of(own.address).buffer;
-    return std::make_shared<Holder>(
+    return std::make_shared<DevicePartHolder>(
         calls.windows(), std::make_shared<const DeviceWindow>(DeviceWindow{std::move(*parts), bytes, number, buffer}),
         comm_.rank());
   }
@@ -251,7 +251,7 @@ Allocated DeviceAllocator::allocate(Communicator& comm, std::size_t count, std::
     auto shared = std::make_shared<const cuda::SharedMemory>(cuda::SharedMemory::create(calls->device(), bytes));
     own = {shared->address(), shared};
   });
-  const std::shared_ptr<Holder> holder = sharing.share(*calls, own, bytes, trouble);
+  const std::shared_ptr<DevicePartHolder> holder = sharing.share(*calls, own, bytes, trouble);
   if (!holder) return make_ordinary(calls->context());
   return {{holder, pointer_to(own.address)}, true};
 }
@@ -286,7 +286,7 @@ Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std:
                               sharing.name(), bytes, address, facts.size, facts.base)};
   });
   Trouble trouble{comm};
-  std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, trouble);
+  std::shared_ptr<DevicePartHolder> holder = sharing.share(*calls, {address, {}}, bytes, trouble);
   const bool is_shared = holder != nullptr;
   return {sharing.registration_of(std::move(holder)), is_shared};
 }

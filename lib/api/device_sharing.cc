@@ -22,10 +22,6 @@
 namespace tutti::detail {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr auto longest_fetch = 10s;
-
 /// A number that no other process has: those in other containers may have the same pid.
 std::uint64_t number_of_process() {
   static const std::uint64_t number = [] {
@@ -172,7 +168,7 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(cons
 
 /// Waits for the descriptors of other ranks. False: some rank does not get all.
 bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
-  const auto until = Clock::now() + longest_fetch;
+  const auto until = Clock::now() + longest_device_fetch;
   const auto wants = [&](int peer) {
     return peer != comm_.rank() && offers[at(peer)].way == Way::descriptor && !arrived_.contains(peer);
   };

@@ -16,6 +16,9 @@ namespace tutti::detail {
 /// How far a rank is with what other ranks of its host hand to it.
 enum class Fetched : int { have, wait, refused };
 
+/// What streams need, such as memory of other GPUs, arrives within this time or not at all.
+inline constexpr std::chrono::seconds longest_device_fetch{10};
+
 /// Calls `look()`, which says how far this rank is, until all ranks of `comm` have what they need, which is then true,
 /// or one of them never will. All ranks call it at the same place. In between the engine makes the passes in which
 /// things arrive.

@@ -10,12 +10,17 @@
 namespace tutti::detail {
 
 using namespace std::chrono_literals;
-using Area = algorithms::StreamPlace::Area;
-using Kind = algorithms::StreamCommand::Kind;
-using Word = transport::StreamLinks::Word;
 using transport::Acceptance;
 using transport::Frame;
 using transport::Link;
+
+namespace {
+
+using Area = algorithms::StreamPlace::Area;
+using Kind = algorithms::StreamCommand::Kind;
+using Word = transport::StreamLinks::Word;
+
+}  // namespace
 
 StagedLinks::StagedLinks(Group& group, Collectives& collectives, transport::StreamLinks& links,
                          transport::Channel channel)

@@ -13,13 +13,8 @@
 namespace tutti::detail {
 namespace {
 
-using namespace std::chrono_literals;
 using Kind = algorithms::StreamCommand::Kind;
 using Word = transport::StreamLinks::Word;
-
-constexpr auto pause = 2ms;
-/// A stream whose waits have ended runs to its end soon, unless work of the program's holds it up.
-constexpr auto longest_drain = 10s;
 
 bool is_wait(const algorithms::StreamCommand& command) {
   return command.kind == Kind::wait_arrival || command.kind == Kind::wait_credit;
@@ -41,7 +36,7 @@ class StreamRelease final : public Pending {
   void expire() noexcept override {
     end_waits_();
     if (!flight_->has_calls() || Clock::now() >= end_ || engine_->has_stopped()) return engine_->finished(*this);
-    engine_->look_at(*this, Clock::now() + pause);
+    engine_->look_at(*this, Clock::now() + drain_pause);
   }
   void engine_stops() noexcept override { expire(); }
   void departed(std::span<const int>) noexcept override {}
@@ -76,7 +71,7 @@ bool StreamFlight::is_worthless() noexcept {
 }
 
 bool StreamFlight::drain() noexcept {
-  for (const auto end = Clock::now() + longest_drain; has_calls(); std::this_thread::sleep_for(pause)) {
+  for (const auto end = Clock::now() + longest_drain; has_calls(); std::this_thread::sleep_for(drain_pause)) {
     if (is_broken_ || Clock::now() >= end) return false;
     end_waits();
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,10 @@
 #include "transport/cuda_ipc/stream_links.h"
 
 namespace tutti::detail {
+
+/// A stream whose waits have ended runs to its end soon, unless work of the program's holds it up.
+inline constexpr std::chrono::seconds longest_drain{10};
+inline constexpr std::chrono::milliseconds drain_pause{2};  ///< before the waits are ended once more
 
 /// The calls of a communicator that streams have not passed. It owns nothing of the driver's: a stream drops it where
 /// the driver must not be called. Threading: any thread.

@@ -17,6 +17,7 @@
 #include "lib/api/trouble.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/index.h"
+#include "lib/base/memory_units.h"
 #include "lib/collective/call.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/group/context.h"
@@ -29,7 +30,6 @@ using transport::StreamLinks;
 
 constexpr std::uint32_t slots = 2;        // so that a rank may be a message ahead
 constexpr std::size_t staging_slots = 8;  // of which a staging area has the size
-constexpr auto longest_fetch = 10s;
 constexpr auto longest_trial = 5s;
 
 /// The kind of memory in which a rank has its slots.
@@ -147,7 +147,7 @@ class SetUp {
 
   /// False: some rank does not get them.
   bool fetch_words() {
-    const auto until = Clock::now() + longest_fetch;
+    const auto until = Clock::now() + longest_device_fetch;
     const auto look = [&] {
       trouble_.attempt([&] { in_engine(group_, [&] { words_ = get_words(); }); });
       if (!trouble_.is_there() && words_) return Fetched::have;
@@ -164,7 +164,7 @@ class SetUp {
   std::shared_ptr<std::byte> get_words() {
     if (words_) return words_;
     if (!memory_.transport) {  // alone on its host
-      static constexpr std::align_val_t page{4096};
+      static constexpr std::align_val_t page{page_bytes};
       auto* const memory = new (page) std::byte[form_.words_bytes()]();
       return {memory, [](std::byte* old) { ::operator delete[](old, page); }};
     }

@@ -20,10 +20,8 @@
 namespace tutti::detail {
 namespace {
 
-constexpr std::size_t count = 64;  // of elements for each rank
+constexpr std::size_t count_per_rank = 64;
 using Element = std::uint32_t;
-constexpr std::chrono::milliseconds pause{2};
-constexpr std::chrono::seconds longest_drain{10};
 
 Element element(int from, int to, std::size_t i) {
   return static_cast<Element>(from) * 1'000'003 + static_cast<Element>(to) * 4099 + static_cast<Element>(i);
@@ -42,11 +40,11 @@ StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
   const std::vector<int>& ranks = links_->form().sharing;
   const auto n = static_cast<int>(ranks.size());
   const auto own = static_cast<int>(std::ranges::find(ranks, group_.rank()) - ranks.begin());
-  const std::size_t bytes = count * ranks.size() * sizeof(Element);
+  const std::size_t bytes = count_per_rank * ranks.size() * sizeof(Element);
   const algorithms::Choice pairwise = algorithms::find(Collective::all_to_all, "pairwise");
   const algorithms::Shape shape{.rank = own, .ranks = n};
   const std::vector<algorithms::Plan> plans = algorithms::plans_of_all(pairwise, shape);
-  const auto cuts = Partition::of(Collective::all_to_all, count, n, 1, sizeof(Element));
+  const auto cuts = Partition::of(Collective::all_to_all, count_per_rank, n, 1, sizeof(Element));
   const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, shape, sizeof(Element));
   const auto units = algorithms::StreamUnits::of(Collective::all_to_all, plans);
   const algorithms::StreamProgram program{
@@ -72,7 +70,7 @@ StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
 
 /// Lets a stream run to its end, whatever it waits for.
 bool StreamCalls::drain(cuda::Stream stream) {
-  for (const auto end = Clock::now() + longest_drain; Clock::now() < end; std::this_thread::sleep_for(pause)) {
+  for (const auto end = Clock::now() + longest_drain; Clock::now() < end; std::this_thread::sleep_for(drain_pause)) {
     if (cuda::driver().cuStreamQuery.result(stream) != cuda::Result::not_ready) return true;
     links_->end_waits();
   }
@@ -84,11 +82,12 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const std::lock_guard lock{mutex_};
   const cuda::Current current{context_.get()};
   const std::vector<int>& ranks = links_->form().sharing;
-  const std::size_t bytes = count * ranks.size() * sizeof(Element);
+  const std::size_t bytes = count_per_rank * ranks.size() * sizeof(Element);
   auto host = std::make_unique<PinnedMemory>(PinnedMemory::take(bytes));
   auto* const elements = reinterpret_cast<Element*>(host->data());
   for (std::size_t to = 0; to < ranks.size(); ++to)
-    for (std::size_t i = 0; i < count; ++i) elements[to * count + i] = element(group_.rank(), ranks[to], i);
+    for (std::size_t i = 0; i < count_per_rank; ++i)
+      elements[to * count_per_rank + i] = element(group_.rank(), ranks[to], i);
 
   const Lowered lowered = lower_trial(memory_->packed.input.get(device_, 2 * bytes));
   counters_ = lowered.after;
@@ -112,8 +111,8 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
     throw;
   }
   for (std::size_t from = 0; from < ranks.size(); ++from)
-    for (std::size_t i = 0; i < count; ++i)
-      if (elements[from * count + i] != element(ranks[from], group_.rank(), i)) return false;
+    for (std::size_t i = 0; i < count_per_rank; ++i)
+      if (elements[from * count_per_rank + i] != element(ranks[from], group_.rank(), i)) return false;
   return true;
 }
 

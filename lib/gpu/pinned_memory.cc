@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/gpu/context.h"
+#include "lib/base/memory_units.h"
 
 namespace tutti::detail {
 
@@ -22,9 +23,8 @@ struct PinnedMemory::Block {
 
 namespace {
 
-constexpr std::size_t line = 64;
 constexpr std::size_t least = 64 * 1024;  // of what is pinned at once
-using Word = std::atomic<std::uint64_t>;
+using AtomicWord = std::atomic<std::uint64_t>;
 
 /// Of the current context's device, as long as this process lives: the program may destroy other contexts, and with
 /// them what is pinned there. A reset of the device ends what is pinned here, too.
@@ -47,13 +47,13 @@ std::byte* pin(std::size_t bytes) {
 class Words {
  public:
   /// In pinned memory of `primary`, which is current.
-  Word* make(cuda::Context primary) {
+  AtomicWord* make(cuda::Context primary) {
     const std::lock_guard lock{mutex_};
     Piece& piece = pieces_[cuda::KnownContext{primary}];
     if (piece.left == 0) piece = {pin(least), least};
-    auto* const word = new (piece.next) Word{0};
-    piece.next += line;
-    piece.left -= line;
+    auto* const word = new (piece.next) AtomicWord{0};
+    piece.next += cache_line;
+    piece.left -= cache_line;
     return word;
   }
 
@@ -72,7 +72,7 @@ Words& words() {
 }
 
 /// Blocks by the number of bits of their size. Twice as much memory as is in use at most, plus what was in use before.
-class Store {
+class FreeBlocks {
  public:
   PinnedMemory::Block* take(std::size_t size_class) {
     const std::lock_guard lock{mutex_};
@@ -95,9 +95,9 @@ class Store {
 };
 
 /// Lives as long as the process, since streams may end after the destructors of statics.
-Store& store() {
-  static Store& store = *new Store;
-  return store;
+FreeBlocks& free_blocks() {
+  static FreeBlocks& all = *new FreeBlocks;
+  return all;
 }
 
 }  // namespace
@@ -105,12 +105,12 @@ Store& store() {
 PinnedMemory PinnedMemory::take(std::size_t bytes) {
   const std::size_t size = std::bit_ceil(std::max(bytes, least));
   const auto size_class = static_cast<std::size_t>(std::countr_zero(size));
-  Block* block = store().take(size_class);
+  Block* block = free_blocks().take(size_class);
   if (!block) {
     const cuda::Context primary = primary_context();
     const cuda::Current current{primary};
     const cuda::KnowsOfCapture knows;
-    Word* const word = words().make(primary);
+    AtomicWord* const word = words().make(primary);
     block = new Block{cuda::KnownContext{primary}, pin(size), word, size_class};
   }
   PinnedMemory taken{block};
@@ -124,7 +124,7 @@ PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   return *this;
 }
 PinnedMemory::~PinnedMemory() {
-  if (block_) store().give(block_);
+  if (block_) free_blocks().give(block_);
 }
 
 std::byte* PinnedMemory::data() const { return block_->memory; }

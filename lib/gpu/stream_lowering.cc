@@ -10,11 +10,12 @@ namespace tutti::detail {
 using algorithms::StreamCommand;
 using algorithms::StreamCommands;
 using algorithms::StreamPlace;
+
+namespace {
+
 using Area = StreamPlace::Area;
 using Kind = StreamCommand::Kind;
 using Word = transport::StreamLinks::Word;
-
-namespace {
 
 /// While they wait, the program's kernels have the rest of the GPU. Enough for 256 KiB at once.
 constexpr unsigned most_blocks_that_wait = 32;

@@ -12,12 +12,11 @@ namespace {
 
 using algorithms::StreamStep;
 using trace::Flags;
-using Kind = StreamStep::Kind;
 
 constexpr std::size_t most_events = 4096;
 constexpr std::size_t most_steps = 512;  // of a call
 constexpr int comparisons = 8;
-constexpr std::chrono::milliseconds longest_comparison{50};
+constexpr std::chrono::milliseconds longest_clock_comparison{50};
 
 /// Nanoseconds of CLOCK_MONOTONIC as ticks.
 class Scale {
@@ -79,7 +78,7 @@ void StreamTrace::enter(const cuda::KnownContext& context, bool is_idle) {
 void StreamTrace::compare_clocks(const cuda::KnownContext& context, Place& place) {
   const cuda::OwnStream stream{context.get()};
   cuda::Commands to{context.get(), stream.get()};
-  const auto end = Clock::now() + longest_comparison;
+  const auto end = Clock::now() + longest_clock_comparison;
   for (int i = 0; i < comparisons; ++i) {
     const cuda::Event event = take_last(place.unused);
     const auto before = static_cast<double>(trace::monotonic());
@@ -161,8 +160,9 @@ trace::Record StreamTrace::record_of(const StreamStep& step, const algorithms::S
                        .peer = step.peer < 0 ? -1 : owner_.members[static_cast<std::size_t>(step.peer)],
                        .kind = kinds[static_cast<std::size_t>(step.kind)],
                        .flags = Flags::on_stream};
-  if (step.kind == Kind::receive_reduce) record.flags |= Flags::reduces;
-  if (step.kind == Kind::send_credit || step.kind == Kind::receive_credit) record.flags |= Flags::credit;
+  if (step.kind == StreamStep::Kind::receive_reduce) record.flags |= Flags::reduces;
+  if (step.kind == StreamStep::Kind::send_credit || step.kind == StreamStep::Kind::receive_credit)
+    record.flags |= Flags::credit;
   for (std::size_t i = step.begin; i < step.end; ++i) {
     const algorithms::StreamCommand& command = commands.all[i];
     if (command.outputs == 0) continue;
