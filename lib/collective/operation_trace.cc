@@ -10,7 +10,6 @@ namespace tutti::detail {
 using algorithms::Step;
 using algorithms::Verb;
 using trace::Flags;
-using trace::Kind;
 
 void OperationTrace::prepare(trace::Recorder* recorder, std::size_t steps) {
   recorder_ = recorder;
@@ -19,24 +18,24 @@ void OperationTrace::prepare(trace::Recorder* recorder, std::size_t steps) {
 
 void OperationTrace::begin(std::int64_t ticks) {
   begun_ = ticks;
-  recorder_->add(record_of(Kind::begun, ticks, 0));
+  recorder_->add(record_of(trace::Kind::begun, ticks, 0));
 }
 
-trace::Record OperationTrace::record_of(Kind kind, std::int64_t begin, std::int64_t end) const noexcept {
+trace::Record OperationTrace::record_of(trace::Kind kind, std::int64_t begin, std::int64_t end) const noexcept {
   const transport::Frame& frame = operation_.frame();
-  return {
-      .begin = begin,
-      .end = end,
-      .count = elements_of(frame.count, frame.variable),
-      .operation = frame.operation,
-      .peer = frame.root,
-      .group = operation_.group().trace_index(),
-      .kind = kind,
-      .collective = frame.collective,
-      .type = frame.data_type,
-      .op = frame.op,
-      .name = kind == Kind::call || kind == Kind::begun ? recorder_->name(operation_.prepared().name) : trace::no_name,
-      .flags = frame.variable ? Flags::variable : std::uint8_t{0}};
+  return {.begin = begin,
+          .end = end,
+          .count = elements_of(frame.count, frame.variable),
+          .operation = frame.operation,
+          .peer = frame.root,
+          .group = operation_.group().trace_index(),
+          .kind = kind,
+          .collective = frame.collective,
+          .type = frame.data_type,
+          .op = frame.op,
+          .name = kind == trace::Kind::call || kind == trace::Kind::begun ? recorder_->name(operation_.prepared().name)
+                                                                          : trace::no_name,
+          .flags = frame.variable ? Flags::variable : std::uint8_t{0}};
 }
 
 void OperationTrace::step_ends(std::uint32_t id) noexcept {
@@ -47,7 +46,10 @@ void OperationTrace::step_ends(std::uint32_t id) noexcept {
   const std::size_t bytes = operation_.bound().bytes_moved(step);
   times.done = true;
   if (bytes == 0) return;
-  const Kind kind = sends ? Kind::send : receives ? Kind::receive : step.verb == Verb::copy ? Kind::copy : Kind::reduce;
+  const trace::Kind kind = sends                     ? trace::Kind::send
+                           : receives                ? trace::Kind::receive
+                           : step.verb == Verb::copy ? trace::Kind::copy
+                                                     : trace::Kind::reduce;
   trace::Record record = record_of(kind, times.begin, trace::ticks_after());
   record.middle = times.middle;
   record.bytes = bytes - std::exchange(times.copied, 0);
@@ -61,7 +63,7 @@ void OperationTrace::step_ends(std::uint32_t id) noexcept {
 
 void OperationTrace::piece_copied(std::uint32_t step, std::size_t bytes) noexcept {
   if (!recorder_) return;
-  trace::Record record = record_of(Kind::copy, times_[step].begin, trace::ticks_after());
+  trace::Record record = record_of(trace::Kind::copy, times_[step].begin, trace::ticks_after());
   record.step = step;
   record.bytes = bytes;
   record.peer = -1;
@@ -70,7 +72,7 @@ void OperationTrace::piece_copied(std::uint32_t step, std::size_t bytes) noexcep
 }
 
 void OperationTrace::piece_reduced(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept {
-  trace::Record record = record_of(Kind::reduce, begin, trace::ticks());
+  trace::Record record = record_of(trace::Kind::reduce, begin, trace::ticks());
   record.step = step;
   record.bytes = bytes;
   recorder_->add(record);
@@ -78,12 +80,13 @@ void OperationTrace::piece_reduced(std::uint32_t step, std::int64_t begin, std::
 
 /// A call that fails also records what it was waiting for.
 void OperationTrace::end(bool failed) noexcept {
-  trace::Record call = record_of(Kind::call, begun_, trace::ticks_after());
+  trace::Record call = record_of(trace::Kind::call, begun_, trace::ticks_after());
   if (failed) call.flags |= Flags::failed;
   for (std::uint32_t id = 0; failed && id < times_.size(); ++id) {
     const Step& step = operation_.plan().steps[id];
     if (times_[id].begin == 0 || times_[id].done || step.peer < 0) continue;
-    trace::Record record = record_of(step.verb == Verb::send ? Kind::send : Kind::receive, times_[id].begin, call.end);
+    trace::Record record =
+        record_of(step.verb == Verb::send ? trace::Kind::send : trace::Kind::receive, times_[id].begin, call.end);
     record.bytes = operation_.bound().bytes_moved(step);
     record.step = id;
     record.peer = operation_.group().global_rank(step.peer);

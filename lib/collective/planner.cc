@@ -18,7 +18,7 @@ using algorithms::Choice;
 using algorithms::Step;
 using algorithms::Verb;
 
-constexpr std::size_t most_remembered = 4096;
+constexpr std::size_t most_remembered_plans = 4096;
 
 std::uint64_t key_of(const Planner::Wish& wish) {
   std::uint64_t key = std::hash<std::string_view>{}(wish.algorithm);
@@ -311,7 +311,7 @@ const Prepared& Planner::prepare(const Wish& wish) {
   bool is_new = false;
   const Prepared* const plan = find_built(wish, is_new);
   if (settings_.log) tell(wish, *plan, is_new);
-  if (remembered_.size() >= most_remembered) remembered_.clear();
+  if (remembered_.size() >= most_remembered_plans) remembered_.clear();
   remembered_[key] = {wish, std::string{wish.algorithm}, plan};
   return *plan;
 }

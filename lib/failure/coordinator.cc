@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds answer_time{300};
+constexpr milliseconds query_time{300};
 constexpr milliseconds suspicion_time{60};
 constexpr milliseconds longest_comparison{300};
 /// All members of a group report the same wait at about the same time. One query serves all reports within this time.
@@ -148,11 +148,11 @@ void Coordinator::inquire(const Report& report) {
   const bool lately = !asked_.emplace(std::pair{report.group, report.operation}, now).second;
   if (asking || (lately && !report.overdue)) return;
 
-  Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{answer_time, now}, {}, {}});
+  Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{query_time, now}, {}, {}});
   for (const int member : report.members)
     if (member != member_.rank_) ask(query, member);
   if (std::ranges::count(report.members, member_.rank_) > 0) ask(query, member_.rank_);
-  query.deadline = AnswerDeadline{answer_time, Clock::now()};  // an answer of this rank may have taken a while
+  query.deadline = AnswerDeadline{query_time, Clock::now()};  // an answer of this rank may have taken a while
   tick(now);
 }
 
@@ -180,7 +180,7 @@ bool Coordinator::widen(Query& query) {
   for (const int member : query.report.members) others.erase(member);
   for (const int rank : others) ask(query, rank);
   if (query.asked.empty()) return false;
-  query.deadline = AnswerDeadline{answer_time, Clock::now()};
+  query.deadline = AnswerDeadline{query_time, Clock::now()};
   return true;
 }
 

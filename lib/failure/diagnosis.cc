@@ -28,7 +28,7 @@ using Presence = Status::Presence;
 using Wait = Status::Wait;
 using Path = std::vector<const RankView*>;
 
-std::string list(const std::vector<int>& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ", ")); }
+std::string in_braces(const std::vector<int>& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ", ")); }
 
 /// What a rank does: "waits in recv of 10 x i32 from rank 1 (tag 9)".
 std::string occupation(const Status& status) {
@@ -200,8 +200,8 @@ class Diagnosis {
           ErrorCode::mismatch, *giver,
           fmt::format("{} made a sub-group of the ranks {} of the job while {}{} made one of the ranks {}: all members "
                       "must give the same list in the same order",
-                      giver->job_name, list(other), usual->job_name, more > 0 ? fmt::format(" and {} more", more) : "",
-                      list(right)));
+                      giver->job_name, in_braces(other), usual->job_name,
+                      more > 0 ? fmt::format(" and {} more", more) : "", in_braces(right)));
     }
     return std::nullopt;
   }

@@ -26,28 +26,28 @@ struct Named {
 template <class T>
 Named(const char*, T) -> Named<T>;
 
-constexpr std::array kinds{
+constexpr std::array kind_names{
     Named{"kill", Fault::Kind::kill},       Named{"stop", Fault::Kind::stop},     Named{"exit", Fault::Kind::exit},
     Named{"throw", Fault::Kind::exception}, Named{"drop", Fault::Kind::drop},     Named{"delay", Fault::Kind::delay},
     Named{"corrupt", Fault::Kind::corrupt}, Named{"refuse", Fault::Kind::refuse},
 };
 
-constexpr std::array calls{
+constexpr std::array call_names{
     Named{"memfd", SystemCall::memfd},   Named{"fallocate", SystemCall::fallocate},
     Named{"mmap", SystemCall::mmap},     Named{"socket", SystemCall::socket},
     Named{"accept", SystemCall::accept}, Named{"process_vm_readv", SystemCall::process_vm_readv},
 };
-static_assert(calls.size() == system_call_count);
+static_assert(call_names.size() == system_call_count);
 
-constexpr std::array errors{
+constexpr std::array error_names{
     Named{"ENOMEM", ENOMEM},   Named{"EMFILE", EMFILE}, Named{"ENFILE", ENFILE}, Named{"ENOSPC", ENOSPC},
     Named{"ENOBUFS", ENOBUFS}, Named{"EPERM", EPERM},   Named{"EACCES", EACCES}, Named{"ENOSYS", ENOSYS},
 };
 
 /// Reads the words of one fault, and throws the errors about them.
-class Reader {
+class FaultReader {
  public:
-  Reader(std::string_view text, std::string_view said_by) : text_(text), said_by_(said_by) {}
+  FaultReader(std::string_view text, std::string_view said_by) : text_(text), said_by_(said_by) {}
 
   [[noreturn]] void wrong(const std::string& why) const {
     throw Error{ErrorCode::invalid_argument, fmt::format("{}: {} in \"{}\"", said_by_, why, text_)};
@@ -99,7 +99,7 @@ std::vector<std::string_view> keys_of(Fault::Kind kind) {
   return keys;
 }
 
-void set(Fault& fault, std::string_view key, std::string_view word, const Reader& read) {
+void set(Fault& fault, std::string_view key, std::string_view word, const FaultReader& read) {
   if (key == "rank") {
     fault.rank = read.number(key, word, 0);
   } else if (key == "op") {
@@ -116,19 +116,19 @@ void set(Fault& fault, std::string_view key, std::string_view word, const Reader
   } else if (key == "ms") {
     fault.delay = std::chrono::milliseconds{read.number<std::uint32_t>(key, word, 1)};
   } else if (key == "call") {
-    fault.call = read.one_of(calls, word, "system call");
+    fault.call = read.one_of(call_names, word, "system call");
   } else if (key == "errno") {
-    fault.error = read.one_of(errors, word, "error");
+    fault.error = read.one_of(error_names, word, "error");
   } else {
     fault.nth = read.number(key, word, 1U);
   }
 }
 
-Fault parse_fault(std::string_view text, const Reader& read) {
+Fault parse_fault(std::string_view text, const FaultReader& read) {
   Fault fault;
   fault.text = text;
   std::string_view rest = text;
-  fault.kind = read.one_of(kinds, next_word(rest, ':'), "fault");
+  fault.kind = read.one_of(kind_names, next_word(rest, ':'), "fault");
   const std::vector<std::string_view> known = keys_of(fault.kind);
   std::vector<std::string_view> seen;
   while (!rest.empty()) {
@@ -136,7 +136,7 @@ Fault parse_fault(std::string_view text, const Reader& read) {
     const std::string_view key = next_word(word, '=');
     if (std::find(known.begin(), known.end(), key) == known.end())
       read.wrong(
-          fmt::format("no key \"{}\".{} Known here are {}", key, did_you_mean(key, known), Reader::joined(known)));
+          fmt::format("no key \"{}\".{} Known here are {}", key, did_you_mean(key, known), FaultReader::joined(known)));
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) read.wrong(fmt::format("{}= is given twice", key));
     seen.push_back(key);
     set(fault, key, word, read);
@@ -153,7 +153,7 @@ std::vector<Fault> parse_faults(std::string_view text, int ranks, std::string_vi
   std::vector<Fault> faults;
   for (std::string_view rest = text; !rest.empty();) {
     const std::string_view one = next_word(rest, ';');
-    const Reader read{one, said_by};
+    const FaultReader read{one, said_by};
     faults.push_back(parse_fault(one, read));
     if (faults.back().rank >= ranks)
       read.wrong(fmt::format("rank {} is not in this job, whose ranks are 0 to {},", faults.back().rank, ranks - 1));
