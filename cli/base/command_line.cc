@@ -9,15 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/base/usage_error.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
 namespace {
-
-[[noreturn]] void wrong(std::string_view who, const std::string& message) {
-  throw Error{ErrorCode::invalid_argument, fmt::format("{}: {} (tutti {} --help)", who, message, who)};
-}
 
 /// The innermost subcommand that was given, such as "get" of "store"; `who` gets its full name.
 const CLI::App& innermost(const CLI::App& app, std::string& who) {

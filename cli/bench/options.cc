@@ -14,15 +14,12 @@
 #include "cli/base/process_limits.h"
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
+#include "cli/base/usage_error.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::bench {
 namespace {
-
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error{ErrorCode::invalid_argument, "bench: " + message + " (tutti bench --help)"};
-}
 
 using Text = const std::string&;
 
@@ -31,7 +28,7 @@ int whole(Text option, Text text, int least, int most = 1 << 30) {
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc{} || stop != end || value < least || value > most)
-    wrong(fmt::format("{} takes a whole number from {} to {}, not \"{}\"", option, least, most, text));
+    wrong("bench", fmt::format("{} takes a whole number from {} to {}, not \"{}\"", option, least, most, text));
   return value;
 }
 
@@ -41,7 +38,7 @@ double seconds(Text option, Text text) {
   char* rest = nullptr;
   const double value = std::strtod(text.c_str(), &rest);
   if (rest == text.c_str() || *rest != '\0' || !(value >= 0) || value > 1e6)
-    wrong(fmt::format("{} takes seconds, not \"{}\"", option, text));
+    wrong("bench", fmt::format("{} takes seconds, not \"{}\"", option, text));
   return value;
 }
 
@@ -52,7 +49,7 @@ Enum one_of(Text option, Text text, const std::vector<std::string_view>& words) 
   if (found == words.end()) {
     std::string known;
     for (const std::string_view word : words) known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
-    wrong(fmt::format("{} takes one of {}, not \"{}\".{}", option, known, text, did_you_mean(text, words)));
+    wrong("bench", fmt::format("{} takes one of {}, not \"{}\".{}", option, known, text, did_you_mean(text, words)));
   }
   return static_cast<Enum>(found - words.begin());
 }
@@ -222,10 +219,10 @@ const Option& find_option(std::string_view word) {
   }
   if (fitting.size() == 1) return *fitting.front();
   if (fitting.size() > 1)
-    wrong(fmt::format("\"{}\" is ambiguous, e.g. --{} and --{}", word, unified(fitting[0]->name),
-                      unified(fitting[1]->name)));
+    wrong("bench", fmt::format("\"{}\" is ambiguous, e.g. --{} and --{}", word, unified(fitting[0]->name),
+                               unified(fitting[1]->name)));
   const std::vector<std::string_view> views{names.begin(), names.end()};
-  wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
+  wrong("bench", fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
 }
 
 /// Takes one option and its value from `words`; `at` then points behind them.
@@ -242,15 +239,15 @@ void take_option(Options& options, const std::vector<std::string>& words, std::s
   options.given.push_back(unified(option.name));
   std::string value;
   if (option.value.empty()) {
-    if (name_end < word.size()) wrong(fmt::format("{} takes no value", name));
+    if (name_end < word.size()) wrong("bench", fmt::format("{} takes no value", name));
   } else if (name_end < word.size()) {
     value = word.substr(name_end + (long_name ? 1 : 0));
   } else if (at < words.size()) {
     value = words[at++];
   } else {
-    wrong(fmt::format("{} needs a value: {}", name, option.value));
+    wrong("bench", fmt::format("{} needs a value: {}", name, option.value));
   }
-  if (!option.value.empty() && value.empty()) wrong(fmt::format("{} needs a value, not an empty word", name));
+  if (!option.value.empty() && value.empty()) wrong("bench", fmt::format("{} needs a value, not an empty word", name));
   option.set(options, name, value);
 }
 
@@ -265,28 +262,30 @@ void widen_for_comparison(Options& o) {
 
 void check_together(Options& o) {
   if (static_cast<std::int64_t>(o.threads) * o.gpus > most_ranks_of_job)
-    wrong(fmt::format("-t times -g is the number of ranks: at most {}, not {} times {}", most_ranks_of_job, o.threads,
-                      o.gpus));
+    wrong("bench", fmt::format("-t times -g is the number of ranks: at most {}, not {} times {}", most_ranks_of_job,
+                               o.threads, o.gpus));
   if (o.is_comparison()) widen_for_comparison(o);
   if (o.min_bytes > o.max_bytes)
-    wrong(fmt::format("the first size, {}, is above the last, {} (-b, -e)", o.min_bytes, o.max_bytes));
+    wrong("bench", fmt::format("the first size, {}, is above the last, {} (-b, -e)", o.min_bytes, o.max_bytes));
   if (o.step_factor == 1 && o.step_bytes == 0 && o.min_bytes != o.max_bytes)
-    wrong("steps of 0 bytes never end (-i, -f)");
+    wrong("bench", "steps of 0 bytes never end (-i, -f)");
   const int iterations = o.iterations.value_or(usual_iterations);
-  if (o.skip >= iterations) wrong(fmt::format("-K {} leaves none of {} iterations (-n)", o.skip, iterations));
-  if (o.min_time > 0 && o.max_time > 0 && o.min_time > o.max_time) wrong("--min-time is above --max-time");
-  if (o.compare.size() == 1) wrong("--compare needs two algorithms or more; for one give --algo");
-  if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
-  if (o.is_comparison() && !o.import.empty()) wrong("--import does not go with other libraries: give --compare");
-  if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
+  if (o.skip >= iterations) wrong("bench", fmt::format("-K {} leaves none of {} iterations (-n)", o.skip, iterations));
+  if (o.min_time > 0 && o.max_time > 0 && o.min_time > o.max_time) wrong("bench", "--min-time is above --max-time");
+  if (o.compare.size() == 1) wrong("bench", "--compare needs two algorithms or more; for one give --algo");
+  if (!o.compare.empty() && !o.algorithm.empty()) wrong("bench", "give either --algo or --compare");
+  if (o.is_comparison() && !o.import.empty())
+    wrong("bench", "--import does not go with other libraries: give --compare");
+  if (o.summary && o.csv.empty()) wrong("bench", "--summary needs --csv FILE with the rows");
   if (o.compute > 0 && (o.rivals.empty() || o.grid || !o.csv.empty()))
-    wrong("--compute needs --against, and cannot be combined with --grid or --csv, whose rows contain no computing");
-  if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --against and --grid");
+    wrong("bench",
+          "--compute needs --against, and cannot be combined with --grid or --csv, whose rows contain no computing");
+  if (o.is_comparison() && o.format == Format::brief) wrong("bench", "--format short is not for --against and --grid");
   for (const std::string_view name : {"repetitions", "rivals-dir", "peers-dir"})
     if (!o.is_comparison() && std::find(o.given.begin(), o.given.end(), name) != o.given.end())
-      wrong(fmt::format("--{} goes with --against or --grid", name));
+      wrong("bench", fmt::format("--{} goes with --against or --grid", name));
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
-    wrong("--csv and --svg go with --against or --grid; for tables as CSV give --format csv");
+    wrong("bench", "--csv and --svg go with --against or --grid; for tables as CSV give --format csv");
   find_types(o.type);
   find_ops(o.op);
 }
@@ -305,7 +304,7 @@ std::string describe(const Option (&options)[size]) {
 
 std::size_t parse_size(const std::string& option, const std::string& text) {
   const std::optional<std::size_t> bytes = parse_bytes(text);
-  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K, 32M or 1G, not \"{}\"", option, text));
+  if (!bytes) wrong("bench", fmt::format("{} takes a size such as 8, 64K, 32M or 1G, not \"{}\"", option, text));
   return *bytes;
 }
 
@@ -351,8 +350,9 @@ Options parse_options(int argc, const char* const* argv) {
     }
   }
   if (options.help) return options;
-  if (collectives.empty() && !options.grid) wrong("which collective? For example: tutti bench all_reduce -g 4");
-  if (collectives.size() > 1) wrong(fmt::format("one collective at a time, not also \"{}\"", collectives[1]));
+  if (collectives.empty() && !options.grid)
+    wrong("bench", "which collective? For example: tutti bench all_reduce -g 4");
+  if (collectives.size() > 1) wrong("bench", fmt::format("one collective at a time, not also \"{}\"", collectives[1]));
   options.has_collective = !collectives.empty();
   if (options.has_collective) options.what = find_measured(collectives.front());
   check_together(options);

@@ -16,6 +16,7 @@
 #include "cli/base/command_line.h"
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
+#include "cli/base/usage_error.h"
 #include "cli/learn/lessons.h"
 #include "cli/learn/pages.h"
 #include "cli/learn/serve.h"
@@ -25,15 +26,11 @@
 namespace tutti::cli {
 namespace {
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* learn_examples = R"(Examples:
   tutti learn                  the lessons
   tutti learn 3 | less         read one here
   tutti learn --html lessons   all of them as pages with pictures, in the folder lessons
   tutti learn --serve          ... for a browser on this machine, until Ctrl-C)";
-
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "learn: " + message + " (tutti learn --help)");
-}
 
 int list_lessons() {
   fmt::print("How processes compute together, one idea per lesson:\n\n");
@@ -53,7 +50,8 @@ int print_lesson(const std::string& word) {
   const char* const end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data(), end, number);
   if (error != std::errc{} || stop != end || number < 1 || number > lessons.size())
-    wrong(fmt::format("no lesson \"{}\"; there are 1 to {}, and tutti learn lists them", word, lessons.size()));
+    wrong("learn",
+          fmt::format("no lesson \"{}\"; there are 1 to {}, and tutti learn lists them", word, lessons.size()));
   print_text(lesson_as_text(lessons[number - 1].content));
   if (number < lessons.size()) fmt::print("\nNext: tutti learn {}, {}\n", number + 1, lesson_title(lessons[number]));
   return exit_success;
@@ -84,9 +82,10 @@ int learn_main(int argc, char** argv) {
   app.add_option("LESSON", lesson, "Print the lesson of this number");
   CLI::Option* const pages = app.add_option("--html", folder, "Write all lessons as pages into this folder");
   app.add_flag("--serve", serve, "Serve the pages on 127.0.0.1")->excludes(pages);
-  app.footer(examples);
+  app.footer(learn_examples);
   if (!parse_command_line(app, argc, argv, "learn")) return exit_success;
-  if (!lesson.empty() && (serve || !folder.empty())) wrong("a lesson is printed; --html and --serve take all of them");
+  if (!lesson.empty() && (serve || !folder.empty()))
+    wrong("learn", "a lesson is printed; --html and --serve take all of them");
   if (!pages->empty()) return write_pages(folder);
   if (serve) return serve_pages(lesson_pages(lesson_files()));
   return lesson.empty() ? list_lessons() : print_lesson(lesson);

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cli/base/sizes.h"
+#include "cli/base/usage_error.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
@@ -21,7 +22,7 @@ namespace {
 constexpr int most_ranks = 4096;  // the largest plans grow quadratically
 constexpr int most_slots = 1024;
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* plan_examples = R"(Examples:
   tutti plan all_reduce --algo ring -n 4                          what each rank has after each step
   tutti plan all_reduce --algo ring -n 4 --rank 1                 what rank 1 does, and what it waits for
   tutti plan all_reduce --algo double_binary_tree -n 24 --check   the trees, and the proof
@@ -36,10 +37,6 @@ constexpr const char* examples = R"(Examples:
   tutti plan --list)";
 
 }  // namespace
-
-void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
-}
 
 void declare(CLI::App& app, Options& options) {
   app.set_help_flag("-h,--help", "Show this help");
@@ -96,42 +93,42 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "Print JSON")->excludes("--svg", "--html", "--msccl", "--goal", "--save");
   app.get_option("--html")->excludes("--svg", "--msccl", "--goal", "--save", "--check", "--explain", "--list", "--rank",
                                      "--pipeline", "--radix", "--transport", "--topology", "--hosts");
-  app.footer(examples);
+  app.footer(plan_examples);
 }
 
 std::size_t size_of_text(const std::string& text, const char* option) {
   const std::optional<std::size_t> bytes = parse_bytes(text);
-  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K, 1M or 2G, not \"{}\"", option, text));
+  if (!bytes) wrong("plan", fmt::format("{} takes a size such as 8, 64K, 1M or 2G, not \"{}\"", option, text));
   return *bytes;
 }
 
 void check_root(const Options& options) {
   if (options.root < 0 || options.root >= options.ranks)
-    wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
+    wrong("plan", fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
 }
 
 void check_options(const Options& options) {
   if (options.ranks < 1 || options.ranks > most_ranks)
-    wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, options.ranks));
+    wrong("plan", fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, options.ranks));
   if (!(options.latency >= 0 && options.latency <= 1e6))
-    wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
+    wrong("plan", fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
-    wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
+    wrong("plan", fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
   if (const double ns = options.outputs.calc_per_byte; !(ns >= 0 && ns <= 1e6))
-    wrong(fmt::format("--goal-calc takes 0 to 1000000 ns, not {}", ns));
-  if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
-  if (options.gpus && *options.gpus < 1) wrong(fmt::format("--gpus takes 1 or more, not {}", *options.gpus));
+    wrong("plan", fmt::format("--goal-calc takes 0 to 1000000 ns, not {}", ns));
+  if (!options.on.empty() && options.on != "gpu") wrong("plan", fmt::format("--on takes gpu, not \"{}\"", options.on));
+  if (options.gpus && *options.gpus < 1) wrong("plan", fmt::format("--gpus takes 1 or more, not {}", *options.gpus));
   if (options.hosts && (*options.hosts < 1 || options.ranks % *options.hosts != 0))
-    wrong(fmt::format("--hosts takes a number that divides the number of ranks (-n {}), not {}", options.ranks,
-                      *options.hosts));
+    wrong("plan", fmt::format("--hosts takes a number that divides the number of ranks (-n {}), not {}", options.ranks,
+                              *options.hosts));
   if (options.slots < 1 || options.slots > most_slots)
-    wrong(fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
+    wrong("plan", fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
   if (options.step && *options.step < 0)
-    wrong(fmt::format("--step counts from 0, the start; there is no {}", *options.step));
+    wrong("plan", fmt::format("--step counts from 0, the start; there is no {}", *options.step));
   constexpr std::string_view transports[] = {"shm", "tcp", "inproc"};
   if (std::find(std::begin(transports), std::end(transports), options.transport) == std::end(transports))
-    wrong(fmt::format("no transport \"{}\".{} There are shm, tcp and inproc.", options.transport,
-                      did_you_mean(options.transport, transports)));
+    wrong("plan", fmt::format("no transport \"{}\".{} There are shm, tcp and inproc.", options.transport,
+                              did_you_mean(options.transport, transports)));
 }
 
 int rank_in_front(const Options& options) {
@@ -140,8 +137,8 @@ int rank_in_front(const Options& options) {
   const char* const end = options.rank.data() + options.rank.size();
   const auto [stop, error] = std::from_chars(options.rank.data(), end, rank);
   if (error != std::errc{} || stop != end || rank < 0 || rank >= options.ranks)
-    wrong(
-        fmt::format("--rank takes 0 to {} (-n {}) or all, not \"{}\"", options.ranks - 1, options.ranks, options.rank));
+    wrong("plan", fmt::format("--rank takes 0 to {} (-n {}) or all, not \"{}\"", options.ranks - 1, options.ranks,
+                              options.rank));
   return rank;
 }
 

@@ -47,8 +47,6 @@ struct Options {
   bool json = false;
 };
 
-[[noreturn]] void wrong(const std::string& message);
-
 void declare(CLI::App& app, Options& options);
 
 std::size_t size_of_text(const std::string& text, const char* option = "--bytes");

@@ -16,6 +16,7 @@
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
 #include "cli/base/text.h"
+#include "cli/base/usage_error.h"
 #include "cli/measure/call.h"
 #include "cli/plan/choice.h"
 #include "cli/plan/frames.h"
@@ -33,7 +34,6 @@ namespace tutti::cli {
 namespace {
 
 using algorithms::Choice;
-using namespace plan;
 
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t most_steps_unasked = 40;   // of rank 0, if no rank was requested
@@ -49,11 +49,11 @@ Collective find_collective(const std::string& name) {
 }
 
 /// A barrier has none: its tokens are empty.
-std::size_t bytes_of(const Options& options, Collective collective) {
-  return collective == Collective::barrier ? 0 : size_of_text(options.bytes);
+std::size_t bytes_of(const plan::Options& options, Collective collective) {
+  return collective == Collective::barrier ? 0 : plan::size_of_text(options.bytes);
 }
 
-Choice choose(const Options& options, Collective collective, std::string& why) {
+Choice choose(const plan::Options& options, Collective collective, std::string& why) {
   const std::size_t bytes = bytes_of(options, collective);
   Choice chosen;
   std::vector<int> domains;
@@ -77,16 +77,16 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   return with_parameters(chosen, options.radix, options.pipeline);
 }
 
-void check_step(const Options& options, const Replays& replays) {
-  if (replays.empty()) wrong("these plans are not run step by step: too large, or with --explain");
+void check_step(const plan::Options& options, const Replays& replays) {
+  if (replays.empty()) wrong("plan", "these plans are not run step by step: too large, or with --explain");
   if (static_cast<std::size_t>(*options.step) >= replays.frames.size())
-    wrong(fmt::format("--step takes 0 to {} here, not {}", replays.frames.size() - 1, *options.step));
+    wrong("plan", fmt::format("--step takes 0 to {} here, not {}", replays.frames.size() - 1, *options.step));
   if (options.svg.empty() && !options.json && options.ranks > most_ranks_in_text)
-    wrong(fmt::format("text has room for {} ranks; take fewer, or --json", most_ranks_in_text));
+    wrong("plan", fmt::format("text has room for {} ranks; take fewer, or --json", most_ranks_in_text));
 }
 
-void print_steps(const Options& options, const View& view, const Replays& replays) {
-  const std::vector<int> ranks = ranks_to_show(options);
+void print_steps(const plan::Options& options, const View& view, const Replays& replays) {
+  const std::vector<int> ranks = plan::ranks_to_show(options);
   const std::size_t at_most = options.rank.empty() ? most_steps_unasked : everything;
   for (const algorithms::Plan& plan : view.plans)
     if (std::find(ranks.begin(), ranks.end(), plan.shape.rank) != ranks.end())
@@ -98,7 +98,7 @@ void print_steps(const Options& options, const View& view, const Replays& replay
   if (options.rank.empty() && view.shape.ranks > 1) fmt::print("The other ranks: --rank R, or --rank all.\n");
 }
 
-void print_frames(const Options& options, const View& view, const Replays& replays) {
+void print_frames(const plan::Options& options, const View& view, const Replays& replays) {
   print_text(frames_legend(view, replays));
   const std::size_t frames = replays.frames.size();
   if (options.step) return print_text(frame(view, replays, static_cast<std::size_t>(*options.step)));
@@ -108,7 +108,7 @@ void print_frames(const Options& options, const View& view, const Replays& repla
     fmt::print("\n... {} more steps: --step {} and so on\n", frames - most_frames_unasked, most_frames_unasked);
 }
 
-void print_plan(const Options& options, const View& view, const Replays& replays, const std::string& why) {
+void print_plan(const plan::Options& options, const View& view, const Replays& replays, const std::string& why) {
   print_text(heading(view));
   if (!why.empty()) print_text(wrapped(fmt::format("Chosen for {}\n", why), 2));
   if (options.explain) {
@@ -119,7 +119,7 @@ void print_plan(const Options& options, const View& view, const Replays& replays
   }
   if (!view.complete()) fmt::print("The plans of all ranks would be too large to look at together.\n");
   print_text(trees(view));
-  const bool small = !replays.empty() && options.ranks <= most_ranks_in_frames;
+  const bool small = !replays.empty() && options.ranks <= plan::most_ranks_in_frames;
   if (options.rank.empty() && (small || options.step))
     print_frames(options, view, replays);
   else
@@ -128,9 +128,9 @@ void print_plan(const Options& options, const View& view, const Replays& replays
   if (options.check || (view.complete() && !view.verdict.ok())) print_text(verdict(view));
 }
 
-void write_picture(const Options& options, const View& view, const Replays& replays) {
+void write_picture(const plan::Options& options, const View& view, const Replays& replays) {
   const std::string why_not = too_large_to_draw(replays);
-  if (!why_not.empty()) wrong(why_not + "; take fewer ranks or a smaller pipeline");
+  if (!why_not.empty()) wrong("plan", why_not + "; take fewer ranks or a smaller pipeline");
   std::optional<std::size_t> step;
   if (options.step) step = static_cast<std::size_t>(*options.step);
   write_file("plan", options.svg, to_svg(view, replays, step));
@@ -139,48 +139,49 @@ void write_picture(const Options& options, const View& view, const Replays& repl
 }
 
 /// A plan from a file, which has its own number of ranks.
-View view_of_import(Options& options, interchange::Foreign& foreign) {
+View view_of_import(plan::Options& options, interchange::Foreign& foreign) {
   interchange::load_foreign("plan", options.import, foreign);
   if (!options.json) interchange::require_right("plan", options.import, foreign.view.verdict);
   if (!options.collective.empty() && find_collective(options.collective) != foreign.view.collective)
-    wrong(fmt::format("{} is for {}, not {}", options.import, name_of(foreign.view.collective), options.collective));
+    wrong("plan",
+          fmt::format("{} is for {}, not {}", options.import, name_of(foreign.view.collective), options.collective));
   options.ranks = foreign.view.shape.ranks;
   options.root = foreign.view.shape.root;
-  check_options(options);
-  check_root(options);
-  foreign.view.shape.rank = rank_in_front(options);
+  plan::check_options(options);
+  plan::check_root(options);
+  foreign.view.shape.rank = plan::rank_in_front(options);
   return foreign.view;
 }
 
-View view_of_choice(const Options& options, std::string& why) {
+View view_of_choice(const plan::Options& options, std::string& why) {
   const Collective collective = find_collective(options.collective);
-  check_options(options);
-  check_root(options);
+  plan::check_options(options);
+  plan::check_root(options);
   const Choice choice =
       algorithms::settled(choose(options, collective, why), options.ranks, bytes_of(options, collective));
   return make_view(collective, choice,
-                   algorithms::shape_of(choice, rank_in_front(options), options.ranks, options.root));
+                   algorithms::shape_of(choice, plan::rank_in_front(options), options.ranks, options.root));
 }
 
-int show_page(const Options& options, const CLI::App& app) {
-  check_options(options);
+int show_page(const plan::Options& options, const CLI::App& app) {
+  plan::check_options(options);
   const bool any_ranks = !options.page.trace.empty() && app.count("--ranks") == 0;  // take it from the trace
-  if (!any_ranks) check_root(options);
+  if (!any_ranks) plan::check_root(options);
   PageWish wish;
   if (!options.collective.empty()) wish.collective = find_collective(options.collective);
   wish.algorithm = options.algorithm;
   if (app.count("--ranks") > 0) wish.ranks = options.ranks;
   if (app.count("--root") > 0) wish.root = options.root;
   wish.step = options.step;
-  if (app.count("--bytes") > 0) wish.bytes = size_of_text(options.bytes);
-  wish.model = {size_of_text(options.bytes), options.latency, options.bandwidth};
+  if (app.count("--bytes") > 0) wish.bytes = plan::size_of_text(options.bytes);
+  wish.model = {plan::size_of_text(options.bytes), options.latency, options.bandwidth};
   write_page(options.page, wish);
   return exit_success;
 }
 
-int show_streams(const Options& options, const View& view, std::size_t bytes) {
-  const GpuStreams streams = make_streams(view, {bytes, size_of_text(options.slot, "--slot"), options.slots,
-                                                 ranks_to_show(options), options.gpus.value_or(0)});
+int show_streams(const plan::Options& options, const View& view, std::size_t bytes) {
+  const GpuStreams streams = make_streams(view, {bytes, plan::size_of_text(options.slot, "--slot"), options.slots,
+                                                 plan::ranks_to_show(options), options.gpus.value_or(0)});
   if (options.json) {
     print_text(streams_as_json(view, streams));
   } else {
@@ -191,13 +192,14 @@ int show_streams(const Options& options, const View& view, std::size_t bytes) {
   return exit_success;
 }
 
-int show(Options options) {
+int show(plan::Options options) {
   std::string why;
-  const std::size_t bytes = size_of_text(options.bytes);
+  const std::size_t bytes = plan::size_of_text(options.bytes);
   interchange::Foreign foreign;
   const View view = options.import.empty() ? view_of_choice(options, why) : view_of_import(options, foreign);
   if (!view.complete() && (options.check || options.rank == "all" || !options.on.empty()))
-    wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
+    wrong("plan",
+          fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
                       options.ranks));
   if (!options.on.empty()) return show_streams(options, view, bytes);
   Replays replays;
@@ -214,20 +216,21 @@ int show(Options options) {
   }
   if (has_files) return exit_success;  // for plans that are right alone
   if (options.json)
-    print_text(to_json(view, replays, ranks_to_show(options), why));
+    print_text(to_json(view, replays, plan::ranks_to_show(options), why));
   else
     print_plan(options, view, replays, why);
   if (!view.complete() || view.verdict.ok()) return exit_success;
   return options.import.empty() ? exit_internal : exit_usage;
 }
 
-void refuse_root_without_effect(const Options& options, const CLI::App& app) {
+void refuse_root_without_effect(const plan::Options& options, const CLI::App& app) {
   if (app.count("--root") == 0 || options.collective.empty()) return;
   const Collective collective = find_collective(options.collective);
-  if (!detail::is_rooted(collective)) wrong(fmt::format("--root has no effect: {} has no root", name_of(collective)));
+  if (!detail::is_rooted(collective))
+    wrong("plan", fmt::format("--root has no effect: {} has no root", name_of(collective)));
 }
 
-int show_list(const Options& options) {
+int show_list(const plan::Options& options) {
   std::vector<Collective> collectives;
   if (!options.collective.empty()) {
     collectives.push_back(find_collective(options.collective));
@@ -241,16 +244,16 @@ int show_list(const Options& options) {
 }  // namespace
 
 int plan_main(int argc, char** argv) {
-  Options options;
+  plan::Options options;
   CLI::App app{"Shows, proves and explains what each rank does.", "tutti plan"};
-  declare(app, options);
+  plan::declare(app, options);
   if (!parse_command_line(app, argc, argv, "plan")) return exit_success;
   refuse_root_without_effect(options, app);
   if (options.list) return show_list(options);
   if (!options.page.html.empty()) return show_page(options, app);
-  if (options.page.any()) wrong("--compare, --points, --trace and --call belong to --html FILE");
+  if (options.page.any()) wrong("plan", "--compare, --points, --trace and --call belong to --html FILE");
   if (options.collective.empty() && options.import.empty())
-    wrong("which collective? For example: tutti plan all_reduce --algo ring");
+    wrong("plan", "which collective? For example: tutti plan all_reduce --algo ring");
   return show(options);
 }
 

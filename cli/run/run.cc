@@ -15,6 +15,7 @@
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
 #include "cli/base/process_limits.h"
+#include "cli/base/usage_error.h"
 #include "cli/run/environment.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
@@ -27,7 +28,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* run_examples = R"(Examples:
   tutti run -n 4 ./prog --its options      four ranks on this host
   tutti run -n 4 script.py                 the same by Python: TUTTI_PYTHON, else python3 unless it is executable
   tutti run -n 4 -m package.module         the same for a module of Python
@@ -41,7 +42,7 @@ Exit code: 0, that of the first rank that failed (128 + its signal), 128 + the s
 126 or 127 for a program that cannot be started, 74 when output, a log or the trace could not be written)";
 
 /// The words before CLI11 converts them.
-struct Words {
+struct RunWords {
   std::string ranks = "1";
   std::string nodes = "1";
   std::string label;
@@ -65,16 +66,12 @@ struct Words {
   bool foreign = false;
 };
 
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "run: " + message + " (tutti run --help)");
-}
-
 int whole_number(const std::string& option, const std::string& word, int least, int most) {
   int value = 0;
   const char* const end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data(), end, value);
   if (error != std::errc{} || stop != end || value < least || value > most) {
-    wrong(fmt::format("{} takes a whole number from {} to {}, not \"{}\"", option, least, most, word));
+    wrong("run", fmt::format("{} takes a whole number from {} to {}, not \"{}\"", option, least, most, word));
   }
   return value;
 }
@@ -86,12 +83,12 @@ std::chrono::milliseconds duration(const std::string& option, const std::string&
   const std::string_view rest{unit};
   const double scale = rest.empty() || rest == "s" ? 1000 : rest == "ms" ? 1 : rest == "m" ? 60'000 : 0;
   if (unit == word.c_str() || scale == 0 || !(value >= 0 && value * scale < 1e12)) {
-    wrong(fmt::format("{} takes a time such as 30, 0.5, 500ms or 5m, not \"{}\"", option, word));
+    wrong("run", fmt::format("{} takes a time such as 30, 0.5, 500ms or 5m, not \"{}\"", option, word));
   }
   return std::chrono::milliseconds{static_cast<std::int64_t>(value * scale)};
 }
 
-void declare(CLI::App& app, Words& words, Job& job) {
+void declare(CLI::App& app, RunWords& words, Job& job) {
   app.set_help_flag("-h,--help", "Show this help");
   const auto value = [&app](const char* names, auto& into, const char* type, const char* meaning) {
     app.add_option(names, into, meaning)->type_name(type);
@@ -132,7 +129,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   app.add_flag("--no-python", words.no_python, "Start a program whose name ends in .py as it is, and not by Python");
   app.add_flag("--oversubscribe,--allow-run-as-root", words.foreign,
                "Accepted from command lines for other launchers; without effect");
-  app.footer(examples);
+  app.footer(run_examples);
   for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() != 0) option->allow_extra_args(false);
   }
@@ -166,13 +163,13 @@ std::vector<std::string> split_off_options(const CLI::App& app, int argc, char**
         for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
       }
       const std::vector<std::string_view> views{names.begin(), names.end()};
-      wrong(fmt::format("no option \"{}\".{}", name, did_you_mean(name, views)));
+      wrong("run", fmt::format("no option \"{}\".{}", name, did_you_mean(name, views)));
     }
     options.push_back(glued ? std::string{word}
                             : name + std::string{word.substr(std::min(word.size(), word.find('=')))});
     const bool takes_value = option->get_items_expected_max() != 0;
     if (!takes_value || glued || word.find('=') != std::string_view::npos) continue;
-    if (i + 1 == argc) wrong(fmt::format("{} needs a value", name));
+    if (i + 1 == argc) wrong("run", fmt::format("{} needs a value", name));
     options.emplace_back(argv[++i]);
   }
   for (; i < argc; ++i) job.command.emplace_back(argv[i]);
@@ -201,41 +198,42 @@ void set_endpoint(std::string text, const std::string& said_by, Job& job) {
   job.port = endpoint.port;
 }
 
-void set_place(const Words& words, Job& job) {
+void set_place(const RunWords& words, Job& job) {
   if (job.node < 0 || job.node >= job.nodes) {
-    wrong(fmt::format("--node-rank {} is outside 0 to {} (--nnodes {})", job.node, job.nodes - 1, job.nodes));
+    wrong("run", fmt::format("--node-rank {} is outside 0 to {} (--nnodes {})", job.node, job.nodes - 1, job.nodes));
   }
   if (!words.endpoint.empty() && !words.master_host.empty()) {
-    wrong("give either --rdzv-endpoint or --master-addr, not both");
+    wrong("run", "give either --rdzv-endpoint or --master-addr, not both");
   }
   if (!words.endpoint.empty()) set_endpoint(words.endpoint, "--rdzv-endpoint", job);
   if (!words.master_host.empty()) set_endpoint(words.master_host, "--master-addr", job);
   if (!words.master_port.empty()) job.port = rendezvous::parse_port(words.master_port, "--master-port");
   if (job.nodes == 1) return;
-  if (words.standalone) wrong("--standalone means one node, --nnodes says more");
-  if (job.host.empty()) wrong("several nodes need --rdzv-endpoint HOST:PORT, the address of node 0");
-  if (job.port == 0) wrong("several nodes need a port that all of them know, not 0");
+  if (words.standalone) wrong("run", "--standalone means one node, --nnodes says more");
+  if (job.host.empty()) wrong("run", "several nodes need --rdzv-endpoint HOST:PORT, the address of node 0");
+  if (job.port == 0) wrong("run", "several nodes need a port that all of them know, not 0");
 }
 
-void set_exports(const Words& words, Job& job) {
+void set_exports(const RunWords& words, Job& job) {
   for (const std::string& word : words.exported) {
     const std::size_t end = word.find('=');
-    if (end == 0 || word.empty()) wrong(fmt::format("-x takes NAME or NAME=VALUE, not \"{}\"", word));
+    if (end == 0 || word.empty()) wrong("run", fmt::format("-x takes NAME or NAME=VALUE, not \"{}\"", word));
     if (end != std::string::npos) {
       for (const auto& [name, option] :
            {std::pair{"TUTTI_SECRET_FILE=", "--secret-file FILE"}, {"TUTTI_TLS=", "--tls"}})
         if (word.starts_with(name))
-          wrong(fmt::format("-x {}...: the job's store must know it, too: use {}", name, option));
+          wrong("run", fmt::format("-x {}...: the job's store must know it, too: use {}", name, option));
       if (word.starts_with("TUTTI_SECRET="))
-        wrong("a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
+        wrong("run",
+              "a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
       job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));
     } else if (std::getenv(word.c_str()) == nullptr) {
-      wrong(fmt::format("-x {}: that variable is not set here; give -x {}=VALUE", word, word));
+      wrong("run", fmt::format("-x {}: that variable is not set here; give -x {}=VALUE", word, word));
     }
   }
 }
 
-void fill(const Words& words, Job& job) {
+void fill(const RunWords& words, Job& job) {
   job.ranks_here = words.ranks == "auto" || words.ranks == "cpu"
                        ? available_cores()
                        : whole_number("-n", words.ranks, 1, most_ranks_of_job);
@@ -248,28 +246,29 @@ void fill(const Words& words, Job& job) {
   }
   const std::string label = words.label_flag ? "always" : words.no_label ? "never" : words.label;
   if (!label.empty() && label != "always" && label != "never") {
-    wrong(fmt::format("--label takes always or never, not \"{}\"", label));
+    wrong("run", fmt::format("--label takes always or never, not \"{}\"", label));
   }
   job.label = label == "always" ? Label::always : label == "never" ? Label::never : Label::when_several;
   if (words.bind_to != "auto" && words.bind_to != "core" && words.bind_to != "none") {
-    wrong(fmt::format("--bind-to takes auto, core or none, not \"{}\"", words.bind_to));
+    wrong("run", fmt::format("--bind-to takes auto, core or none, not \"{}\"", words.bind_to));
   }
   job.binding = words.bind_to == "core"   ? Binding::core
                 : words.bind_to == "none" ? Binding::none
                                           : Binding::when_it_fits;
   if (!words.map_by.empty() && words.map_by != "block" && words.map_by != "cyclic")
-    wrong(fmt::format("--map-by takes block or cyclic, not \"{}\"", words.map_by));
+    wrong("run", fmt::format("--map-by takes block or cyclic, not \"{}\"", words.map_by));
   if (!words.map_by.empty() && job.binding != Binding::core)
-    wrong("--map-by is about ranks that are pinned: give --bind-to core as well");
+    wrong("run", "--map-by is about ranks that are pinned: give --bind-to core as well");
   job.mapping = words.map_by == "cyclic" ? Mapping::cyclic : Mapping::block;
   job.timeout = duration("--timeout", words.timeout);
   job.kill_grace = duration("--kill-grace", words.kill_grace);
   job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);
   job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
-  if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
-  if (words.no_python && words.module) wrong("a module is started by Python: leave out --no-python or --module");
+  if (job.command.empty()) wrong("run", "which program? For example: tutti run -n 4 ./prog");
+  if (words.no_python && words.module) wrong("run", "a module is started by Python: leave out --no-python or --module");
   if (job.insecure && !job_secret(job.secret_file).empty())
-    wrong("--insecure means no secret, but --secret-file, TUTTI_SECRET or TUTTI_SECRET_FILE gives one; leave out one");
+    wrong("run",
+          "--insecure means no secret, but --secret-file, TUTTI_SECRET or TUTTI_SECRET_FILE gives one; leave out one");
   if (!words.no_python) add_python(job.command, words.module);
 }
 
@@ -277,7 +276,7 @@ void fill(const Words& words, Job& job) {
 
 int run_main(int argc, char** argv) {
   Job job;
-  Words words;
+  RunWords words;
   CLI::App app{"Starts the ranks of a program and watches them.", "tutti run"};
   app.add_option("PROGRAM", "The program and its arguments, after all options of tutti")->type_name("[ARGUMENTS]");
   declare(app, words, job);

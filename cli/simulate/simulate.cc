@@ -18,6 +18,7 @@
 #include "cli/base/progress.h"
 #include "cli/base/sizes.h"
 #include "cli/base/stop_request.h"
+#include "cli/base/usage_error.h"
 #include "cli/plan/interchange/import.h"
 #include "cli/simulate/calibrate.h"
 #include "cli/simulate/regret.h"
@@ -34,10 +35,10 @@ namespace {
 using simulate::NetworkFile;
 using simulate::Timed;
 
-constexpr std::size_t most_ranks = 1 << 17;
+constexpr std::size_t most_simulated_ranks = 1 << 17;
 constexpr int most_on_host = 2;  // more would share cores, which the model does not include
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* simulate_examples = R"(Examples:
   tutti simulate                                           ring and tree on Summit, beside the published curves
   tutti simulate all_reduce --algo ring,tree_of_chains:6 -n 24576 --size 8 --net summit
   tutti simulate all_reduce -n 64 --size 8-64M --net 100g --svg curves.svg
@@ -48,7 +49,7 @@ constexpr const char* examples = R"(Examples:
   tutti simulate --calibrate > here.net                    measure this machine
   tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
 
-struct Options {
+struct SimulateOptions {
   std::string collective;
   std::string algorithms;
   std::string ranks = "64";
@@ -68,11 +69,7 @@ struct Options {
   bool calibrate = false;
 };
 
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "simulate: " + message + " (tutti simulate --help)");
-}
-
-void declare(CLI::App& app, Options& options) {
+void declare(CLI::App& app, SimulateOptions& options) {
   app.set_help_flag("-h,--help", "Show this help");
   app.add_option("COLLECTIVE", options.collective, "all_reduce, broadcast, ... (tutti plan --list)");
   app.add_option("--algo,--algorithm", options.algorithms,
@@ -97,7 +94,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--import", options.import,
                  "Time the plan of this file (docs/interchange.md), and the algorithms of --algo beside it")
       ->excludes("--ranks", "--root", "--summit", "--regret", "--simgrid", "--calibrate");
-  app.footer(examples);
+  app.footer(simulate_examples);
 }
 
 std::vector<std::string> split(const std::string& list) {
@@ -112,7 +109,8 @@ std::vector<std::size_t> numbers(const std::string& list, const char* option, st
   const auto one = [&](const std::string& word) {
     const auto value = parse_bytes(word);
     const bool is_whole = std::string_view{option} != "-n" || word.find('.') == std::string::npos;
-    if (!value || !is_whole) wrong(fmt::format("{} takes numbers such as 8, 64K or 8-1M, not \"{}\"", option, word));
+    if (!value || !is_whole)
+      wrong("simulate", fmt::format("{} takes numbers such as 8, 64K or 8-1M, not \"{}\"", option, word));
     return *value;
   };
   std::vector<std::size_t> found;
@@ -120,33 +118,35 @@ std::vector<std::size_t> numbers(const std::string& list, const char* option, st
     const std::size_t dash = word.find('-', 1);  // at the front it is a sign
     const std::size_t first = one(word.substr(0, dash));
     const std::size_t last = dash == std::string::npos ? first : one(word.substr(dash + 1));
-    if (last < first || (first == 0 && last > 0)) wrong(fmt::format("{}: \"{}\" is not a range", option, word));
+    if (last < first || (first == 0 && last > 0))
+      wrong("simulate", fmt::format("{}: \"{}\" is not a range", option, word));
     for (std::size_t value = first; value < last; value *= factor) found.push_back(value);
     found.push_back(last);
   }
-  if (found.empty()) wrong(fmt::format("{} needs a number", option));
+  if (found.empty()) wrong("simulate", fmt::format("{} needs a number", option));
   return found;
 }
 
 /// Those of --size; a barrier has none.
-std::vector<std::size_t> sizes_of(const Options& options, Collective collective) {
+std::vector<std::size_t> sizes_of(const SimulateOptions& options, Collective collective) {
   const std::vector<std::size_t> sizes = numbers(options.sizes, "--size", 4);
   return collective == Collective::barrier ? std::vector<std::size_t>{0} : sizes;
 }
 
-std::vector<int> rank_counts(const Options& options) {
+std::vector<int> rank_counts(const SimulateOptions& options) {
   std::vector<int> found;
   for (const std::size_t n : numbers(options.ranks, "-n", 2)) {
-    if (n < 1 || n > most_ranks) wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, n));
+    if (n < 1 || n > most_simulated_ranks)
+      wrong("simulate", fmt::format("-n takes 1 to {} ranks, not {}", most_simulated_ranks, n));
     if (options.root < 0 || static_cast<std::size_t>(options.root) >= n)
-      wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, n - 1, n));
+      wrong("simulate", fmt::format("--root {} is outside 0 to {} (-n {})", options.root, n - 1, n));
     found.push_back(static_cast<int>(n));
   }
   return found;
 }
 
 /// Those of --algo. Without it they are all of the collective, or none beside an imported plan.
-std::vector<algorithms::Choice> choices(const Options& options, Collective collective) {
+std::vector<algorithms::Choice> choices(const SimulateOptions& options, Collective collective) {
   std::vector<algorithms::Choice> found;
   for (const std::string& name : split(options.algorithms)) found.push_back(algorithms::find(collective, name));
   if (found.empty() && options.import.empty())
@@ -164,10 +164,10 @@ auto with_progress(const Work& work) {
   return work([&](const std::string& text) { progress.show(text); });
 }
 
-int show_summit(const Options& options, bool ranks_given) {
+int show_summit(const SimulateOptions& options, bool ranks_given) {
   const std::vector<int> asked = rank_counts(options);
   const int most = ranks_given ? *std::max_element(asked.begin(), asked.end()) : simulate::published.back().ranks;
-  if (most < simulate::published.front().ranks) wrong("the curves of Summit begin with 96 GPUs");
+  if (most < simulate::published.front().ranks) wrong("simulate", "the curves of Summit begin with 96 GPUs");
   const auto latency = with_progress([&](const simulate::Told& tell) { return simulate::summit_latency(most, tell); });
   fmt::print("{}\n", to_text(latency));
   flush_output();
@@ -182,12 +182,12 @@ int show_summit(const Options& options, bool ranks_given) {
   return exit_success;
 }
 
-int show_regret(const Options& options, Collective collective) {
+int show_regret(const SimulateOptions& options, Collective collective) {
   algorithms::TuningTable table = algorithms::TuningTable::builtin();
   if (!options.table.empty())
     table = algorithms::TuningTable::parse(read_input("simulate", options.table), options.table);
   const NetworkFile file = NetworkFile::open(options.network);
-  if (file.is_gpu()) wrong("--regret is about networks, and ranks share a GPU in this file; leave it out");
+  if (file.is_gpu()) wrong("simulate", "--regret is about networks, and ranks share a GPU in this file; leave it out");
   fmt::print("{} on: {}\n\n", name_of(collective), file.name());
   flush_output();
   const auto found = with_progress([&](const simulate::Told& tell) {
@@ -197,7 +197,7 @@ int show_regret(const Options& options, Collective collective) {
   return exit_success;
 }
 
-int show_beside_simgrid(const Options& options, Collective collective, const std::vector<Timed>& all) {
+int show_beside_simgrid(const SimulateOptions& options, Collective collective, const std::vector<Timed>& all) {
   const auto checked =
       with_progress([&](const simulate::Told& tell) { return simulate::check_by_simgrid(all, options.network, tell); });
   fmt::print("{} on: {}\n\n{}", name_of(collective), NetworkFile::open(options.network).name(), to_table(checked));
@@ -206,10 +206,10 @@ int show_beside_simgrid(const Options& options, Collective collective, const std
 }
 
 /// `foreign` has the imported plan, if any.
-int show(const Options& options, Collective collective, const interchange::Foreign& foreign) {
+int show(const SimulateOptions& options, Collective collective, const interchange::Foreign& foreign) {
   const NetworkFile file = NetworkFile::open(options.network);
   if (options.simgrid && file.is_gpu())
-    wrong("--simgrid is about networks, and ranks share a GPU in this file; leave it out");
+    wrong("simulate", "--simgrid is about networks, and ranks share a GPU in this file; leave it out");
   const std::vector<std::size_t> sizes = sizes_of(options, collective);
   std::vector<simulate::Job> jobs;
   for (const int ranks : rank_counts(options))
@@ -236,13 +236,13 @@ int show(const Options& options, Collective collective, const interchange::Forei
 }
 
 /// A plan from a file, which has its own collective, number of ranks and root.
-int show_import(Options options) {
+int show_import(SimulateOptions options) {
   interchange::Foreign foreign;
   interchange::load_foreign("simulate", options.import, foreign);
   interchange::require_right("simulate", options.import, foreign.view.verdict);
   const Collective collective = foreign.view.collective;
   if (!options.collective.empty() && algorithms::find_collective(options.collective) != collective)
-    wrong(fmt::format("{} is for {}, not {}", options.import, name_of(collective), options.collective));
+    wrong("simulate", fmt::format("{} is for {}, not {}", options.import, name_of(collective), options.collective));
   options.ranks = fmt::format("{}", foreign.view.shape.ranks);
   options.root = foreign.view.shape.root;
   return show(options, collective, foreign);
@@ -256,36 +256,36 @@ int print_network(const std::string& name) {
     fmt::print("{}", one.text);
     return exit_success;
   }
-  wrong(fmt::format("no network \"{}\" comes with the program.{}", name, did_you_mean(name, names)));
+  wrong("simulate", fmt::format("no network \"{}\" comes with the program.{}", name, did_you_mean(name, names)));
 }
 
-int calibrate(Options options, bool ranks_given, bool sizes_given) {
+int calibrate(SimulateOptions options, bool ranks_given, bool sizes_given) {
   if (options.transport != "tcp" && options.transport != "shm")
-    wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
+    wrong("simulate", fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
   const simulate::Placement place{options.transport, split(options.namespaces)};
   const bool apart = !place.namespaces.empty();
-  if (apart && options.transport != "tcp") wrong("only tcp connects the --namespaces");
+  if (apart && options.transport != "tcp") wrong("simulate", "only tcp connects the --namespaces");
   if (place.namespaces.size() == 1)
-    wrong(fmt::format("--namespaces takes two or more, not \"{}\" alone", place.namespaces.front()));
+    wrong("simulate", fmt::format("--namespaces takes two or more, not \"{}\" alone", place.namespaces.front()));
   if (!ranks_given) options.ranks = apart ? fmt::format("2-{}", place.namespaces.size()) : "2";
   if (!sizes_given) options.sizes = apart ? "1K-16M" : "1K,64K,1M,8M";
   const simulate::Trials trials{rank_counts(options), numbers(options.sizes, "--size", 4)};
   for (const int ranks : trials.ranks)
     if (ranks < 2 || (apart ? static_cast<std::size_t>(ranks) > place.namespaces.size() : ranks > most_on_host))
-      wrong(fmt::format("-n takes 2 to {} here, not {}",
-                        apart ? static_cast<int>(place.namespaces.size()) : most_on_host, ranks));
+      wrong("simulate", fmt::format("-n takes 2 to {} here, not {}",
+                                    apart ? static_cast<int>(place.namespaces.size()) : most_on_host, ranks));
   listen_for_stop();
   simulate::calibrate(place, trials);
   return exit_success;
 }
 
 /// What is asked for, by its option, and the options that have an effect on it.
-struct Task {
+struct Mode {
   std::string_view option;
   std::vector<std::string_view> heeds;
 };
 
-Task task_of(const Options& options) {
+Mode mode_of(const SimulateOptions& options) {
   if (!options.print_network.empty()) return {"--print-net", {}};
   if (options.calibrate) return {"--calibrate", {"--transport", "--namespaces", "--ranks", "--size"}};
   if (!options.import.empty()) return {"--import", {"COLLECTIVE", "--algo", "--size", "--net", "--csv", "--svg"}};
@@ -294,28 +294,30 @@ Task task_of(const Options& options) {
   return {"--simgrid", {"COLLECTIVE", "--algo", "--ranks", "--size", "--net", "--root", "--csv"}};
 }
 
-void refuse_without_effect(const CLI::App& app, const Task& task) {
-  if (app.count(std::string{task.option}) == 0) return;  // the usual one heeds all others
+void refuse_without_effect(const CLI::App& app, const Mode& mode) {
+  if (app.count(std::string{mode.option}) == 0) return;  // the usual one heeds all others
   for (const CLI::Option* option : app.get_options())
-    if (option->count() > 0 && !option->check_name(std::string{task.option}) &&
-        std::ranges::none_of(task.heeds, [&](std::string_view name) { return option->check_name(std::string{name}); }))
-      wrong(fmt::format("{} has no effect with {}; leave one of them out", option->get_name(), task.option));
+    if (option->count() > 0 && !option->check_name(std::string{mode.option}) &&
+        std::ranges::none_of(mode.heeds, [&](std::string_view name) { return option->check_name(std::string{name}); }))
+      wrong("simulate",
+            fmt::format("{} has no effect with {}; leave one of them out", option->get_name(), mode.option));
 }
 
 /// The published curves are of one collective on one network, so other options would have no effect.
 void refuse_without_collective(const CLI::App& app) {
   for (const char* const name : {"--net", "--size", "--root", "--simgrid"})
-    if (app.count(name) > 0) wrong(fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
+    if (app.count(name) > 0)
+      wrong("simulate", fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
 }
 
 }  // namespace
 
 int simulate_main(int argc, char** argv) {
-  Options options;
+  SimulateOptions options;
   CLI::App app{"Times plans on a modelled network, up to tens of thousands of ranks.", "tutti simulate"};
   declare(app, options);
   if (!parse_command_line(app, argc, argv, "simulate")) return exit_success;
-  refuse_without_effect(app, task_of(options));
+  refuse_without_effect(app, mode_of(options));
   require_output("simulate");
   for (const std::string& file : {options.csv, options.svg}) require_folder("simulate", file);
   if (!options.print_network.empty()) return print_network(options.print_network);
@@ -324,10 +326,10 @@ int simulate_main(int argc, char** argv) {
   const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
   if (asks_for_nothing && !options.summit) refuse_without_collective(app);
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
-  if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
+  if (options.collective.empty()) wrong("simulate", "which collective? For example: tutti simulate all_reduce -n 1024");
   const Collective collective = algorithms::find_collective(options.collective);
   if (app.count("--root") > 0 && !detail::is_rooted(collective))
-    wrong(fmt::format("--root has no effect: {} has no root", name_of(collective)));
+    wrong("simulate", fmt::format("--root has no effect: {} has no root", name_of(collective)));
   return options.regret ? show_regret(options, collective) : show(options, collective, {});
 }
 

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "cli/base/gpu_driver.h"
+#include "cli/base/usage_error.h"
 #include "lib/api/runners.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/gpu/driver.h"
@@ -58,10 +59,6 @@ std::string told_by_child() {
   return said;
 }
 
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error{ErrorCode::invalid_argument, "tune: " + message + " (tutti tune --help)"};
-}
-
 }  // namespace
 
 Gpus look_at_gpus() {
@@ -85,10 +82,11 @@ std::vector<std::string> kinds_of(std::span<const std::string> wanted, int ranks
   for (const std::string& kind : wanted) {
     if (kind == links_kind) continue;
     if (!few)
-      wrong(fmt::format("{} is for up to {} ranks, not {}: give fewer (-g), or --transport {}", kind,
-                        detail::most_sharing, ranks, links_kind));
+      wrong("tune", fmt::format("{} is for up to {} ranks, not {}: give fewer (-g), or --transport {}", kind,
+                                detail::most_sharing, ranks, links_kind));
     if (kind == peers_kind && ranks > gpus.count)
-      wrong(fmt::format("{} needs a GPU for each of {} ranks, and there {}: give fewer ranks (-g), or --transport {}",
+      wrong("tune",
+            fmt::format("{} needs a GPU for each of {} ranks, and there {}: give fewer ranks (-g), or --transport {}",
                         kind, ranks, gpus.count == 1 ? "is 1" : fmt::format("are {}", gpus.count), leader_kind));
   }
   return {wanted.begin(), wanted.end()};

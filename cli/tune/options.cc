@@ -15,6 +15,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/sizes.h"
+#include "cli/base/usage_error.h"
 #include "cli/measure/call.h"
 #include "cli/measure/rank_sync.h"
 #include "cli/tune/gpus.h"
@@ -30,17 +31,13 @@ constexpr std::size_t tune_sizes[] = {4,         1 << 10, 4 << 10, 16 << 10, 64 
 constexpr std::size_t check_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr double check_seconds = 240;
 
-constexpr const char* examples =
+constexpr const char* tune_examples =
     "Examples:\n"
     "  tutti tune                                       everything, in under a minute, into tutti.tuning\n"
     "  export TUTTI_TUNING_FILE=$PWD/tutti.tuning       the table that programs use from then on\n"
     "  tutti tune all_reduce -g 4 --transport shm --time 10 -o four.tuning\n"
     "  tutti tune --on gpu -g 2,4 -o gpu.tuning         calls on memory of this machine's GPUs\n"
     "  tutti tune --check --table tutti.tuning          how much its choices lose against the best\n";
-
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error{ErrorCode::invalid_argument, "tune: " + message + " (tutti tune --help)"};
-}
 
 /// The words of the command line before they are converted.
 struct Words {
@@ -72,7 +69,7 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.add_flag("--check", options.check, "Write no table; measure each choice beside all others, and look for cliffs");
   app.add_option("--table", options.table, "With --check: the table to judge (TUTTI_TUNING_FILE, or the built-in one)");
   app.add_option("--csv", options.csv, "With --check: also write every point to this file");
-  app.footer(examples);
+  app.footer(tune_examples);
 }
 
 std::vector<std::string> list(const std::string& text) {
@@ -94,11 +91,12 @@ std::vector<measure::MeasuredCall> tuned_calls() {
 measure::MeasuredCall call_of(const std::string& name) {
   const std::optional<measure::MeasuredCall> known = measure::find_call(name);
   if (known && is_tuned(*known)) return *known;
-  if (known == measure::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
-  if (known == measure::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
+  if (known == measure::all_to_all_v) wrong("tune", "a _v call follows its collective; give alltoall");
+  if (known == measure::send_recv) wrong("tune", fmt::format("{} has no algorithms to choose from", name));
   std::vector<std::string_view> names;
   for (const measure::MeasuredCall call : tuned_calls()) names.push_back(measure::name_of(call));
-  wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
+  wrong("tune",
+        fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
 std::vector<measure::MeasuredCall> calls_of(const std::vector<std::string>& names) {
@@ -113,7 +111,7 @@ std::vector<measure::MeasuredCall> calls_of(const std::vector<std::string>& name
 void leave_out_host_calls(Options& options, const Words& words) {
   const auto is_barrier = [](measure::MeasuredCall call) { return call == Collective::barrier; };
   if (!words.collectives.empty() && std::ranges::any_of(options.calls, is_barrier))
-    wrong("a barrier has no memory that could be on a GPU; leave out --on gpu");
+    wrong("tune", "a barrier has no memory that could be on a GPU; leave out --on gpu");
   std::erase_if(options.calls, is_barrier);
 }
 
@@ -123,11 +121,11 @@ std::vector<int> ranks_of(const std::string& text) {
     int value = 0;
     const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (problem != std::errc{} || stop != word.data() + word.size() || value < 2 || value > measure::most_ranks)
-      wrong(
-          fmt::format("-g takes numbers of ranks from 2 to {}, such as 2,4,8, not \"{}\"", measure::most_ranks, word));
+      wrong("tune", fmt::format("-g takes numbers of ranks from 2 to {}, such as 2,4,8, not \"{}\"",
+                                measure::most_ranks, word));
     ranks.push_back(value);
   }
-  if (ranks.empty()) wrong("-g takes numbers of ranks, such as 2,4,8");
+  if (ranks.empty()) wrong("tune", "-g takes numbers of ranks, such as 2,4,8");
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
@@ -142,17 +140,17 @@ std::vector<std::string> transports_of(const std::string& text, bool given, bool
   std::vector<std::string> transports = list(text);
   for (const std::string& word : transports)
     if (std::find(known.begin(), known.end(), word) == known.end())
-      wrong(fmt::format("no transport \"{}\" {}.{} There are {}.", word, on_gpu ? "of GPUs" : "on one host",
-                        did_you_mean(word, known), fmt::join(known, ", ")));
+      wrong("tune", fmt::format("no transport \"{}\" {}.{} There are {}.", word, on_gpu ? "of GPUs" : "on one host",
+                                did_you_mean(word, known), fmt::join(known, ", ")));
   for (auto one = transports.begin(); one != transports.end(); ++one)
     transports.erase(std::remove(one + 1, transports.end(), *one), transports.end());
-  if (given && transports.empty()) wrong(fmt::format("--transport takes some of {}", fmt::join(known, ", ")));
+  if (given && transports.empty()) wrong("tune", fmt::format("--transport takes some of {}", fmt::join(known, ", ")));
   return transports;
 }
 
 std::size_t size_of(const char* option, const std::string& text) {
   const std::optional<std::size_t> bytes = parse_bytes(text);
-  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K or 1M, not \"{}\"", option, text));
+  if (!bytes) wrong("tune", fmt::format("{} takes a size such as 8, 64K or 1M, not \"{}\"", option, text));
   return *bytes;
 }
 
@@ -165,7 +163,8 @@ std::vector<std::size_t> sizes_of(const Options& options, const Words& words) {
   };
   if (options.check) std::for_each(std::begin(check_sizes), std::end(check_sizes), take);
   if (!options.check) std::for_each(std::begin(tune_sizes), std::end(tune_sizes), take);
-  if (sizes.empty()) wrong(fmt::format("no size is measured from -b {} to {}: 4, 1K, 64K, 1M ... are", least, most));
+  if (sizes.empty())
+    wrong("tune", fmt::format("no size is measured from -b {} to {}: 4, 1K, 64K, 1M ... are", least, most));
   return sizes;
 }
 
@@ -174,7 +173,7 @@ double seconds_of(const std::string& text, double usual) {
   double value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc{} || stop != text.data() + text.size() || !(value > 0) || value > 86400)
-    wrong(fmt::format("--time takes seconds, more than 0, not \"{}\"", text));
+    wrong("tune", fmt::format("--time takes seconds, more than 0, not \"{}\"", text));
   return value;
 }
 
@@ -188,7 +187,8 @@ Options parse_options(int argc, char** argv) {
   declare(app, options, words);
   options.help = !parse_command_line(app, argc, argv, "tune");
   if (options.help) return options;
-  if (words.on != "host" && words.on != "gpu") wrong(fmt::format("--on takes host or gpu, not \"{}\"", words.on));
+  if (words.on != "host" && words.on != "gpu")
+    wrong("tune", fmt::format("--on takes host or gpu, not \"{}\"", words.on));
   options.on_gpu = words.on == "gpu";
   options.calls = calls_of(words.collectives);
   if (options.on_gpu) leave_out_host_calls(options, words);
@@ -197,11 +197,12 @@ Options parse_options(int argc, char** argv) {
   options.sizes = sizes_of(options, words);
   options.seconds = seconds_of(words.seconds, options.check ? check_seconds : options.seconds);
   if (words.bind_to != "core" && words.bind_to != "none")
-    wrong(fmt::format("--bind-to takes core or none, not \"{}\"", words.bind_to));
+    wrong("tune", fmt::format("--bind-to takes core or none, not \"{}\"", words.bind_to));
   options.bind_to_core = words.bind_to == "core";
-  if (!options.check && (!options.table.empty() || !options.csv.empty())) wrong("--table and --csv belong to --check");
-  if (options.check && options.force) wrong("--check writes no table; leave out --force");
-  if (options.check && app.count("--output") > 0) wrong("--check writes no table; leave out -o");
+  if (!options.check && (!options.table.empty() || !options.csv.empty()))
+    wrong("tune", "--table and --csv belong to --check");
+  if (options.check && options.force) wrong("tune", "--check writes no table; leave out --force");
+  if (options.check && app.count("--output") > 0) wrong("tune", "--check writes no table; leave out -o");
   if (options.check && options.table.empty()) options.table = variable("TUTTI_TUNING_FILE").value_or("");
   return options;
 }

@@ -29,7 +29,8 @@ using kernel_rates::Form;
 using kernel_rates::Rate;
 using kernel_rates::Task;
 
-constexpr const char* examples = R"(A row is a type and an op, a pair of columns a size of each operand: GB/s of the
+constexpr const char* kernels_footer =
+    R"(A row is a type and an op, a pair of columns a size of each operand: GB/s of the
 result, and its ratio to a plain copy loop of the same length, measured in turn. Both run on one core. Row avg is
 the division of sums, which are larger than elements of some types, and mulsum the multiplication that these ops add.
 
@@ -45,7 +46,7 @@ const std::map<std::string, Form> forms{{"in-place", Form::in_place},
                                         {"fold", Form::fold},
                                         {"fold-streaming", Form::fold_streaming}};
 
-struct Options {
+struct KernelOptions {
   std::vector<std::string> types{"all"};
   std::vector<std::string> ops{"all"};
   std::vector<std::string> sizes{"16K", "256K", "4M", "256M"};
@@ -56,16 +57,12 @@ struct Options {
   Effort effort;
 };
 
-struct Row {
+struct KernelRow {
   bench::NamedType type;
   bench::NamedOp op;
 };
 
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error{ErrorCode::invalid_argument, "bench: " + message + " (tutti bench kernels --help)"};
-}
-
-void declare(CLI::App& app, Options& options) {
+void declare(CLI::App& app, KernelOptions& options) {
   app.set_help_flag("-h,--help", "Show this help");
   app.add_option("-d,--datatype", options.types, "Types, e.g. float,half; all")->delimiter(',');
   app.add_option("-o,--op", options.ops, "Ops, e.g. sum,max; all")->delimiter(',');
@@ -82,15 +79,18 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
   app.add_option("--format", options.format, "table, csv or json")->check(CLI::IsMember({"table", "csv", "json"}));
-  app.footer(examples);
+  app.footer(kernels_footer);
 }
 
-std::vector<std::size_t> sizes_of(const Options& options) {
+std::vector<std::size_t> sizes_of(const KernelOptions& options) {
   std::vector<std::size_t> sizes;
   for (const std::string& text : options.sizes) {
     const std::optional<std::size_t> bytes = parse_bytes(text);
     if (!bytes || *bytes == 0 || *bytes % 64 != 0)
-      wrong(fmt::format("--sizes takes multiples of 64 bytes such as 16K, not \"{}\"", text));
+      throw Error{
+          ErrorCode::invalid_argument,
+          fmt::format("bench: --sizes takes multiples of 64 bytes such as 16K, not \"{}\" (tutti bench kernels --help)",
+                      text)};
     sizes.push_back(*bytes);
   }
   return sizes;
@@ -118,15 +118,15 @@ struct FindOp {
   bench::NamedOp operator()(std::string_view name) const { return bench::find_ops(name).front(); }
 };
 
-Task task_of(const Row& row, const Options& options) {
+Task task_of(const KernelRow& row, const KernelOptions& options) {
   return {row.type.type, row.op.op, forms.at(options.form), options.sources};
 }
 
-std::vector<Row> rows_of(const Options& options, const compute::Table& table) {
-  std::vector<Row> rows;
+std::vector<KernelRow> rows_of(const KernelOptions& options, const compute::Table& table) {
+  std::vector<KernelRow> rows;
   for (const bench::NamedType type : named<bench::NamedType>(options.types, data_type_count, FindType{})) {
     for (const bench::NamedOp op : named<bench::NamedOp>(options.ops, compute::op_count, FindOp{})) {
-      const Row row{type, op};
+      const KernelRow row{type, op};
       if (kernel_rates::is_there(table, task_of(row, options))) rows.push_back(row);
     }
   }
@@ -140,13 +140,13 @@ std::vector<Row> rows_of(const Options& options, const compute::Table& table) {
 /// Receives the results as they are measured.
 class Output {
  public:
-  Output(const Options& options, const compute::Table& table) : options_{options}, isa_{table.isa} {
+  Output(const KernelOptions& options, const compute::Table& table) : options_{options}, isa_{table.isa} {
     if (is_fold()) sources_ = options.sources;
     if (options.format == "csv") fmt::print("isa,form,sources,type,redop,size,GB/s,copy GB/s,ratio\n");
     if (options.format == "table") print_header();
   }
 
-  void add(const Row& row, std::size_t bytes, const Rate& rate) {
+  void add(const KernelRow& row, std::size_t bytes, const Rate& rate) {
     if (options_.format == "csv")
       fmt::print("{},{},{},{},{},{},{:.3f},{:.3f},{:.4f}\n", isa_, options_.form, sources_, row.type.name, row.op.name,
                  bytes, rate.kernel, rate.copy, rate.ratio);
@@ -159,7 +159,7 @@ class Output {
                           {"copy_gb_per_s", rate.copy},
                           {"ratio", rate.ratio}});
   }
-  void begin(const Row& row) {
+  void begin(const KernelRow& row) {
     if (options_.format == "table") fmt::print("  {:>10} {:>7}", row.type.name, row.op.name);
   }
   void end_row() {
@@ -189,19 +189,19 @@ class Output {
     fmt::print("\n");
   }
 
-  const Options& options_;
+  const KernelOptions& options_;
   std::string isa_;
   int sources_ = 2;
   Json results_ = Json::array();
 };
 
-void run(const Options& options, const compute::Table& table) {
-  const std::vector<Row> rows = rows_of(options, table);
+void run(const KernelOptions& options, const compute::Table& table) {
+  const std::vector<KernelRow> rows = rows_of(options, table);
   std::vector<Bench> benches;
   const int sources = options.form == "in-place" ? 1 : std::max(2, options.sources);
   for (const std::size_t bytes : sizes_of(options)) benches.emplace_back(table, bytes, sources);
   Output output{options, table};
-  for (const Row& row : rows) {
+  for (const KernelRow& row : rows) {
     output.begin(row);
     for (Bench& bench : benches) output.add(row, bench.bytes(), bench.measure(task_of(row, options), options.effort));
     output.end_row();
@@ -212,7 +212,7 @@ void run(const Options& options, const compute::Table& table) {
 }  // namespace
 
 int kernel_bench_main(int argc, char** argv) {
-  Options options;
+  KernelOptions options;
   CLI::App app{"Measures the kernels that reductions are made of, on one core.", "tutti bench kernels"};
   declare(app, options);
   if (!parse_command_line(app, argc, argv, "bench kernels")) return exit_success;

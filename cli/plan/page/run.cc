@@ -11,6 +11,7 @@
 
 #include "algorithms/describe.h"
 #include "cli/base/text.h"
+#include "cli/base/usage_error.h"
 #include "cli/trace/predict.h"
 #include "lib/collective/call.h"
 #include "tutti/error.h"
@@ -24,13 +25,10 @@ using Ends = std::pair<int, int>;  // from and to
 using Calls = std::vector<const TracedCall*>;
 
 constexpr std::size_t most_calls = 12;
-constexpr std::size_t most_bytes = 100'000;  // limit for all calls of a page. Without them it has some 290 kB, and it
-                                             // must stay below 400 kB. A call takes about 30 bytes per message.
-constexpr std::size_t most_named = 6;        // plans that an error lists
-
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
-}
+/// The limit for all calls of a page. Without them it has some 290 kB, and it must stay below 400 kB. A call takes
+/// about 30 bytes per message.
+constexpr std::size_t most_bytes_of_calls = 100'000;
+constexpr std::size_t most_named = 6;  // plans that an error lists
 
 /// A plan of all ranks, and the calls that use it.
 struct Carried {
@@ -236,8 +234,8 @@ std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std:
       "{} has {} by {} over {}, but a page has {} kB of room for calls, and its {} would take {}; name a call by "
       "--call, "
       "or another plan by collective, --algo or -n",
-      run.file, call.name, to_string(run.simulated.choice), plural(call.ranks.size(), "rank"), most_bytes / 1000,
-      plural(messages, "message"), bytes / 1000);
+      run.file, call.name, to_string(run.simulated.choice), plural(call.ranks.size(), "rank"),
+      most_bytes_of_calls / 1000, plural(messages, "message"), bytes / 1000);
 }
 
 /// Adds the calls of a plan that are complete, up to the limit; returns the reason if there are none.
@@ -269,7 +267,7 @@ std::string add_calls(Run& run, const Carried& carried, const Source& source) {
     ReplayedCall made = replayed(*call, complete[call], source);
     bytes += size_on_page(made);
     const bool wished = call == calls.front() && wish.operation;
-    if (bytes > most_bytes && !wished) break;
+    if (bytes > most_bytes_of_calls && !wished) break;
     shown.emplace_back(call, std::move(made));
   }
   if (shown.empty()) return no_room(run, *calls.front(), complete[calls.front()].size(), bytes);
@@ -306,9 +304,10 @@ Run find_run(const RunWish& wish, int most_ranks) {
     left_out = run.left_out;
     if (why_not.empty()) why_not = problem;
   }
-  if (!why_not.empty()) wrong(why_not);
+  if (!why_not.empty()) wrong("plan", why_not);
   const std::string number = wish.operation ? fmt::format("call #{} that is ", *wish.operation) : "";
-  wrong(fmt::format("{} has no {}{}; {}", wish.file, number, wished_text(wish), what_there_is(plans, most_ranks)));
+  wrong("plan",
+        fmt::format("{} has no {}{}; {}", wish.file, number, wished_text(wish), what_there_is(plans, most_ranks)));
 }
 
 }  // namespace tutti::cli

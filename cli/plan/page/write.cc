@@ -6,6 +6,7 @@
 
 #include "cli/base/output.h"
 #include "cli/base/text.h"
+#include "cli/base/usage_error.h"
 #include "cli/plan/page/page.h"
 #include "cli/plan/view.h"
 #include "tutti/error.h"
@@ -14,10 +15,6 @@ namespace tutti::cli {
 namespace {
 
 using algorithms::Choice;
-
-[[noreturn]] void wrong(const std::string& message) {
-  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
-}
 
 std::vector<Choice> named(Collective collective, const std::string& names) {
   std::vector<Choice> choices;
@@ -45,7 +42,7 @@ void check_step(const PageStart& start) {
     most = std::max(most, make_replays(view, start.model).frames.size());
   }
   if (most > 0 && static_cast<std::size_t>(start.step) >= most)
-    wrong(fmt::format("--step takes 0 to {} here, not {}", most - 1, start.step));
+    wrong("plan", fmt::format("--step takes 0 to {} here, not {}", most - 1, start.step));
 }
 
 /// A page of plans only.
@@ -57,10 +54,12 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
   start.step = wish.step.value_or(0);
   start.model = wish.model;
   if (start.ranks < fewest_ranks_on_page || start.ranks > most_ranks_on_page)
-    wrong(fmt::format("--html takes -n {} to {}, not {}", fewest_ranks_on_page, most_ranks_on_page, start.ranks));
-  if (!options.compare.empty() && !wish.algorithm.empty()) wrong("--compare names the algorithms; omit --algo");
+    wrong("plan",
+          fmt::format("--html takes -n {} to {}, not {}", fewest_ranks_on_page, most_ranks_on_page, start.ranks));
+  if (!options.compare.empty() && !wish.algorithm.empty()) wrong("plan", "--compare names the algorithms; omit --algo");
   start.choices = named(start.collective, options.compare.empty() ? wish.algorithm : options.compare);
-  if (start.choices.size() > 2) wrong(fmt::format("--compare takes two algorithms, not {}", start.choices.size()));
+  if (start.choices.size() > 2)
+    wrong("plan", fmt::format("--compare takes two algorithms, not {}", start.choices.size()));
   if (start.choices.empty()) start.choices = unasked(start.collective);
   if (wish.step) check_step(start);
   return start;
@@ -68,9 +67,9 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
 
 /// A page of a run and its plan.
 PageStart run_wished(const PageOptions& options, const PageWish& wish) {
-  if (!options.compare.empty()) wrong("--trace shows the algorithm that ran; leave --compare away");
-  if (wish.step) wrong("--step counts steps of plans, and a run has a clock; omit --step or --trace");
-  if (wish.bytes) wrong("--bytes is for plans, and a run has its own size; omit --bytes or --trace");
+  if (!options.compare.empty()) wrong("plan", "--trace shows the algorithm that ran; leave --compare away");
+  if (wish.step) wrong("plan", "--step counts steps of plans, and a run has a clock; omit --step or --trace");
+  if (wish.bytes) wrong("plan", "--bytes is for plans, and a run has its own size; omit --bytes or --trace");
   PageStart start;
   start.run = find_run({.file = options.trace,
                         .collective = wish.collective,
@@ -104,7 +103,7 @@ void say_what_runs(const Run& run) {
 }  // namespace
 
 void write_page(const PageOptions& options, const PageWish& wish) {
-  if (options.call && options.trace.empty()) wrong("--call names a call of --trace FILE");
+  if (options.call && options.trace.empty()) wrong("plan", "--call names a call of --trace FILE");
   PageStart start = options.trace.empty() ? plans_wished(options, wish) : run_wished(options, wish);
   if (!options.points.empty()) start.points = read_points(options.points);
   const std::string page = to_html(start);
