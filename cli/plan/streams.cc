@@ -10,6 +10,7 @@
 #include "lib/api/gpu_facts.h"
 #include "lib/api/runners.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/stream_binding.h"
 #include "tutti/error.h"
@@ -24,13 +25,11 @@ using algorithms::StreamPlace;
 
 constexpr std::size_t element_size = 4;
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 /// Equal parts, as the library cuts them.
 algorithms::StreamSizes sizes_of(const View& view, std::size_t bytes) {
   const std::size_t elements = bytes / element_size;
   const bool parts = detail::traits_of(view.collective).has_parts();
-  const auto partition = detail::Partition::of(view.collective, parts ? elements / index(view.shape.ranks) : elements,
+  const auto partition = detail::Partition::of(view.collective, parts ? elements / at(view.shape.ranks) : elements,
                                                view.shape.ranks, view.shape.pipeline, element_size);
   return detail::stream_sizes(partition, partition, view.shape, element_size);
 }
@@ -39,7 +38,7 @@ void require_no_deadlock(const View& view, int slots) {
   const auto refuse = [&](const std::string& why) {
     throw Error{ErrorCode::unsupported,
                 fmt::format("plan: {} by {} cannot run on streams with {} per link: {}", name_of(view.collective),
-                            to_string(view.choice), plural(index(slots), "slot"), why)};
+                            to_string(view.choice), plural(at(slots), "slot"), why)};
   };
   if (!view.verdict.ok()) refuse("the plan is wrong (--check)");
   if (!view.verdict.in_order) refuse("if each rank runs its steps one after the other, they deadlock");
@@ -113,13 +112,13 @@ GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
     throw Error{ErrorCode::unsupported,
                 fmt::format("plan: {} by {} cannot run on {} whose ranks use each other's memory: "
                             "{}",
-                            name_of(view.collective), to_string(view.choice), plural(index(wish.gpus), "GPU"), why)};
+                            name_of(view.collective), to_string(view.choice), plural(at(wish.gpus), "GPU"), why)};
   };
   const int ranks = view.shape.ranks;
   if (ranks > detail::most_sharing)
     refuse(fmt::format("{} ranks are more than a kernel has inputs ({}); take fewer ranks, or leave out --gpus", ranks,
                        detail::most_sharing));
-  if (wish.gpus > ranks) refuse(fmt::format("there are {}", plural(index(ranks), "rank")));
+  if (wish.gpus > ranks) refuse(fmt::format("there are {}", plural(at(ranks), "rank")));
   const algorithms::Lowering on_board = algorithms::lower_to_board(view.plans);
   if (on_board.programs.empty()) refuse("it " + on_board.why_not);
   const auto windows = algorithms::lower_to_windows(on_board.programs, view.shape.root);
@@ -152,7 +151,7 @@ GpuStreams make_streams(const View& view, const StreamWish& wish) {
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
   const auto units = algorithms::StreamUnits::of(view.collective, view.plans);
   for (const int rank : wish.ranks) {
-    const algorithms::StreamProgram program{view.collective, view.plans[index(rank)], units, sizes, {}, streams.slots};
+    const algorithms::StreamProgram program{view.collective, view.plans[at(rank)], units, sizes, {}, streams.slots};
     algorithms::StreamCounters counters{view.shape.ranks};
     GpuStreams::Rank& made = streams.ranks.emplace_back();
     made.rank = rank;
@@ -171,13 +170,13 @@ std::string streams_as_text(const View& view, const GpuStreams& streams, std::si
   std::string text = wrapped(
       fmt::format("S has {}, and each link {} of {}. The streams of all ranks come to their ends with {} or more.\n",
                   size_text(static_cast<double>(streams.bytes)), plural(streams.slots.count, "slot"),
-                  bytes_text(streams.slots.elements), plural(index(view.verdict.in_order.value_or(0)), "slot")),
+                  bytes_text(streams.slots.elements), plural(at(view.verdict.in_order.value_or(0)), "slot")),
       0);
   if (streams.gpus > 0)
     text = wrapped(
         fmt::format("S has {}. The ranks share {}, and use each other's memory; the first rank of each runs the "
                     "kernels of all.\n",
-                    size_text(static_cast<double>(streams.bytes)), plural(index(streams.gpus), "GPU")),
+                    size_text(static_cast<double>(streams.bytes)), plural(at(streams.gpus), "GPU")),
         0);
   for (const GpuStreams::Rank& stream : streams.ranks) {
     const algorithms::StreamCounts& counts = stream.counts;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 
 namespace tutti::cli {
 namespace {
@@ -22,8 +23,6 @@ using algorithms::Buffer;
 using algorithms::Plan;
 using algorithms::Step;
 using algorithms::Verb;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 using Edges = std::set<std::pair<int, int>>;  // parent and child
 
@@ -52,15 +51,15 @@ bool as_one(Collective collective) {
 
 std::vector<Flow> find_flows(Collective collective, const std::vector<Plan>& plans) {
   const bool one = as_one(collective);
-  std::vector<Flow> flows(one ? 1 : plans.size() * index(plans[0].shape.pipeline));
+  std::vector<Flow> flows(one ? 1 : plans.size() * at(plans[0].shape.pipeline));
   for (const Plan& plan : plans)
     for (const Step& step : plan.steps) {
       if (!receives(step)) continue;
       const int rank = plan.shape.rank;
       for (int i = 0; i < step.dst.count; ++i) {
         int block = step.dst.first + i;
-        if (step.dst.buffer == Buffer::scratch) block = plan.scratch_like[index(block)];
-        Flow& flow = flows[one ? 0 : index(block)];
+        if (step.dst.buffer == Buffer::scratch) block = plan.scratch_like[at(block)];
+        Flow& flow = flows[one ? 0 : at(block)];
         if (collects(collective, step)) {
           flow.up.emplace(rank, step.peer);
         } else {
@@ -73,26 +72,26 @@ std::vector<Flow> find_flows(Collective collective, const std::vector<Plan>& pla
 
 /// Fills in root and children; false if the edges are not a tree over all ranks.
 bool grow(const Edges& edges, int ranks, Tree& tree) {
-  if (edges.size() + 1 != index(ranks)) return false;
-  std::vector<bool> has_parent(index(ranks), false);
-  tree.children.assign(index(ranks), {});
+  if (edges.size() + 1 != at(ranks)) return false;
+  std::vector<bool> has_parent(at(ranks), false);
+  tree.children.assign(at(ranks), {});
   for (const auto& [parent, child] : edges) {
-    if (has_parent[index(child)]) return false;
-    has_parent[index(child)] = true;
-    tree.children[index(parent)].push_back(child);
+    if (has_parent[at(child)]) return false;
+    has_parent[at(child)] = true;
+    tree.children[at(parent)].push_back(child);
   }
   tree.root = static_cast<int>(std::find(has_parent.begin(), has_parent.end(), false) - has_parent.begin());
   std::vector<int> reached{tree.root};
   for (std::size_t i = 0; i < reached.size(); ++i)
-    reached.insert(reached.end(), tree.children[index(reached[i])].begin(), tree.children[index(reached[i])].end());
-  return reached.size() == index(ranks);
+    reached.insert(reached.end(), tree.children[at(reached[i])].begin(), tree.children[at(reached[i])].end());
+  return reached.size() == at(ranks);
 }
 
 /// The ranks from this one down to a leaf if each has one child, else empty.
 std::vector<int> find_chain(const Tree& tree, int rank) {
   std::vector<int> chain{rank};
-  while (tree.children[index(chain.back())].size() == 1) chain.push_back(tree.children[index(chain.back())][0]);
-  return tree.children[index(chain.back())].empty() ? chain : std::vector<int>{};
+  while (tree.children[at(chain.back())].size() == 1) chain.push_back(tree.children[at(chain.back())][0]);
+  return tree.children[at(chain.back())].empty() ? chain : std::vector<int>{};
 }
 
 /// A chain is drawn to the right, since one level per rank would not fit on the page.
@@ -118,7 +117,7 @@ void draw_below(const Tree& tree, int rank, const std::string& margin, std::stri
   if (const std::vector<int> chain = find_chain(tree, rank); chain.size() >= shortest_chain)
     return draw_chain(chain, margin, text);
   text += std::to_string(rank) + "\n";
-  const std::vector<int>& children = tree.children[index(rank)];
+  const std::vector<int>& children = tree.children[at(rank)];
   for (const int child : children) {
     const bool last = child == children.back();
     text += margin + (last ? "`- " : "|- ");

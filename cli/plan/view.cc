@@ -11,6 +11,7 @@
 #include "cli/base/text.h"
 #include "cli/plan/replay.h"
 #include "cli/plan/trees.h"
+#include "lib/base/index.h"
 #include "lib/collective/call.h"
 
 namespace tutti::cli {
@@ -23,8 +24,6 @@ using algorithms::StepId;
 
 constexpr int most_ranks_drawn = 128;
 constexpr std::size_t widest_description = 46;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 /// Per step: the steps of its own rank that must be complete, the one that must have been issued before it on its link,
 /// and the step of another rank that sends what it receives.
@@ -57,7 +56,7 @@ std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
 std::string in_order(const algorithms::Verdict& verdict) {
   constexpr const char* how = "If each rank runs its steps one after the other, as on one stream of a GPU, ";
   if (!verdict.in_order) return fmt::format("{}they deadlock.", how);
-  return fmt::format("{}{} per link suffice{}.", how, plural(index(*verdict.in_order), "slot"),
+  return fmt::format("{}{} per link suffice{}.", how, plural(at(*verdict.in_order), "slot"),
                      *verdict.in_order == 1 ? "s" : "");
 }
 
@@ -71,7 +70,7 @@ std::string share(std::size_t blocks, const Shape& shape) {
 View make_view(Collective collective, const algorithms::Choice& choice, const Shape& shape) {
   View view{collective, choice, shape, {}, {}};
   Plan first = choice.entry->build(shape);
-  if (algorithms::weight(first) > algorithms::most_blocks_to_prove / index(shape.ranks)) {
+  if (algorithms::weight(first) > algorithms::most_blocks_to_prove / at(shape.ranks)) {
     view.plans.push_back(std::move(first));
     return view;
   }
@@ -88,11 +87,11 @@ std::string heading(const View& view) {
   const Shape& shape = view.shape;
   const bool rooted = detail::is_rooted(view.collective);
   std::string text = fmt::format("{} by {} over {}{}: {}\n", name_of(view.collective), to_string(view.choice),
-                                 plural(index(shape.ranks), "rank"), rooted ? fmt::format(", root {}", shape.root) : "",
+                                 plural(at(shape.ranks), "rank"), rooted ? fmt::format(", root {}", shape.root) : "",
                                  view.choice.entry->idea);
   if (view.collective == Collective::barrier) return wrapped(text + "Blocks are tokens; all together they are S.\n", 0);
   return wrapped(text, 0) + fmt::format("The vector S is cut into {}, {} per rank.\n",
-                                        plural(index(shape.ranks * shape.pipeline), "block"), shape.pipeline);
+                                        plural(at(shape.ranks * shape.pipeline), "block"), shape.pipeline);
 }
 
 std::string trees(const View& view) {
@@ -115,7 +114,7 @@ std::string steps(const Plan& plan, const Replays& replays, std::size_t at_most)
   for (const Step& step : plan.steps) {
     if (!algorithms::sends(step.verb)) continue;
     ++messages;
-    sent += index(step.left.count);
+    sent += at(step.left.count);
   }
   std::string text =
       wrapped(fmt::format("\nRank {} of {}: {}, sends {} in {}, {}\n", shape.rank, shape.ranks,
@@ -130,7 +129,7 @@ std::string steps(const Plan& plan, const Replays& replays, std::size_t at_most)
   if (shown > 0)
     text += fmt::format("{:>6} {:>6}  {:{}}  waits for\n", replays.empty() ? "" : "step", "#", "what", widest);
   for (std::size_t i = 0; i < shown; ++i) {
-    const std::string when = replays.empty() ? "" : std::to_string(replays.steps.steps[index(shape.rank)][i].end);
+    const std::string when = replays.empty() ? "" : std::to_string(replays.steps.steps[at(shape.rank)][i].end);
     text += wrapped(fmt::format("{:>6} {:>6}  {:{}}  {}\n", when, i, describe(plan.steps[i]), widest, waits[i]),
                     widest + 17);
   }
@@ -150,9 +149,9 @@ std::string verdict(const View& view) {
       fmt::format("\nProved for all {}: sends match receives, every contribution arrives exactly once, no two steps "
                   "race{}, no deadlock with {} per link under way.\n{}\n{}, at most {} one after the other, the "
                   "busiest rank sends {}, {} of scratch\n",
-                  plural(index(view.shape.ranks), "rank"),
+                  plural(at(view.shape.ranks), "rank"),
                   view.collective == Collective::all_to_all ? "" : " (in place and out of place)",
-                  plural(index(verdict.slots), "message"), in_order(verdict), plural(verdict.messages, "message"),
+                  plural(at(verdict.slots), "message"), in_order(verdict), plural(verdict.messages, "message"),
                   verdict.rounds, share(verdict.busiest_blocks, view.shape), plural(verdict.scratch_blocks, "block")),
       0);
 }

@@ -13,6 +13,7 @@
 #include "algorithms/window_program.h"
 #include "lib/api/runners.h"
 #include "lib/base/collective_traits.h"
+#include "lib/base/index.h"
 #include "lib/collective/stream_binding.h"
 #include "tutti/error.h"
 
@@ -25,14 +26,12 @@ using Kind = StreamCommand::Kind;
 constexpr std::size_t element_size = 4;
 constexpr std::size_t slot_bytes = std::size_t{1} << 20;  // TUTTI_GPU_SLOT_BYTES
 constexpr std::uint32_t slots = 2;
-constexpr int most_ranks = 512;  // signals are kept for each two ranks, and each step looks at all ranks
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
+constexpr int most_ranks_of_commands = 512;  // signals are kept for each two ranks, and each step looks at all ranks
 
 algorithms::StreamSizes sizes_of(const SimulatedCall& simulated, const algorithms::Shape& shape) {
   const std::size_t elements = simulated.bytes / element_size;
   const bool parts = detail::traits_of(simulated.collective).has_parts();
-  const auto partition = detail::Partition::of(simulated.collective, parts ? elements / index(shape.ranks) : elements,
+  const auto partition = detail::Partition::of(simulated.collective, parts ? elements / at(shape.ranks) : elements,
                                                shape.ranks, shape.pipeline, element_size);
   return detail::stream_sizes(partition, partition, shape, element_size);
 }
@@ -90,7 +89,7 @@ class Course {
       double begin = never;
       bool is_left = false;
       for (int rank = 0; std::cmp_less(rank, streams_.size()); ++rank) {
-        if (done_[index(rank)] == streams_[index(rank)].size()) continue;
+        if (done_[at(rank)] == streams_[at(rank)].size()) continue;
         is_left = true;
         if (const double at = begin_of(rank); at < begin) begin = at, first = rank;
       }
@@ -110,15 +109,15 @@ class Course {
   };
   static constexpr double never = std::numeric_limits<double>::infinity();
 
-  const StreamCommand& next(int rank) const { return streams_[index(rank)][done_[index(rank)]]; }
+  const StreamCommand& next(int rank) const { return streams_[at(rank)][done_[at(rank)]]; }
 
   std::vector<Signal>& signals(bool credit, int from, int to) {
-    return signals_[(index(credit ? 1 : 0) * streams_.size() + index(from)) * streams_.size() + index(to)];
+    return signals_[(at(credit ? 1 : 0) * streams_.size() + at(from)) * streams_.size() + at(to)];
   }
 
   double begin_of(int rank) {
     const StreamCommand& command = next(rank);
-    const double now = clock_[index(rank)];
+    const double now = clock_[at(rank)];
     switch (command.kind) {
       case Kind::signal_arrival:
       case Kind::signal_credit:
@@ -137,8 +136,8 @@ class Course {
 
   void run_next(int rank, double begin) {
     const StreamCommand& command = next(rank);
-    double& clock = clock_[index(rank)];
-    ++done_[index(rank)];
+    double& clock = clock_[at(rank)];
+    ++done_[at(rank)];
     switch (command.kind) {
       case Kind::wait_arrival:
       case Kind::wait_credit:
@@ -175,12 +174,12 @@ Result run_commands(const SimulatedCall& simulated, const Network& network, Runn
   if (simulated.collective == Collective::barrier)
     throw Error{ErrorCode::unsupported,
                 "simulate: a barrier has no memory that could be on a GPU; take another network"};
-  if (simulated.ranks > most_ranks)
+  if (simulated.ranks > most_ranks_of_commands)
     throw Error{
         ErrorCode::unsupported,
         fmt::format("simulate: {} ranks are more than can share the GPU of a network with \"gpu\" lines ({}); take "
                     "fewer ranks (-n), or another network (--net)",
-                    simulated.ranks, most_ranks)};
+                    simulated.ranks, most_ranks_of_commands)};
   const auto streams = streams_of(simulated, runner);
   const auto course_after = [&](int last_runner) {
     Course course{streams, *network.gpu, last_runner};

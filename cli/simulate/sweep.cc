@@ -16,14 +16,13 @@
 
 #include "algorithms/describe.h"
 #include "cli/simulate/symmetry.h"
+#include "lib/base/index.h"
 
 namespace tutti::cli::simulate {
 namespace {
 
 using algorithms::Verb;
 using Row = std::vector<double>;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 /// Costs of messages of one size to the ranks at that distance, by rank.
 struct Costs {
@@ -92,14 +91,14 @@ bool has_two_neighbours(const Rotation& rotation) {
 /// Whether a shared link serves only one rank in each direction, and so is like a private one.
 bool links_are_private(const Rotation& rotation, const SimulatedCall& simulated, const Network& network) {
   if (network.shared_host == 0 && network.shared_leaf == 0) return true;
-  std::vector<bool> seen(index(simulated.ranks));
+  std::vector<bool> seen(at(simulated.ranks));
   for (const int size : {network.shared_host > 0 ? network.host : 0, network.shared_leaf > 0 ? network.leaf : 0}) {
     if (size == 0) continue;
     std::fill(seen.begin(), seen.end(), false);
     std::map<int, int> user;  // of a group: the rank that leaves it, and with negative keys the one that is entered
     for (const Beat& beat : rotation.beats) {
-      if (!algorithms::sends(beat.verb) || seen[index(beat.ahead)]) continue;
-      seen[index(beat.ahead)] = true;
+      if (!algorithms::sends(beat.verb) || seen[at(beat.ahead)]) continue;
+      seen[at(beat.ahead)] = true;
       for (int from = 0; from < simulated.ranks; ++from) {
         const int to = (from + beat.ahead) % simulated.ranks;
         if (from / size == to / size) continue;
@@ -124,7 +123,7 @@ void take_port(Range range, const double* __restrict ready, const Costs& costs, 
   const double* __restrict latency = costs.latency.data();
   const double* __restrict transfer = costs.transfer.data();
   const double* __restrict gap = costs.gap.data();
-  for (std::size_t r = index(range.from); r < index(range.to); ++r) {
+  for (std::size_t r = at(range.from); r < at(range.to); ++r) {
     order[r] = std::max(ready[r], order[r]);
     const double start = std::max(order[r], port[r]);
     head[r] = start + latency[r];
@@ -138,9 +137,9 @@ std::int64_t arrive(Range range, const double* __restrict head, const Costs& cos
                     double* __restrict port, double* __restrict done) {
   const double* __restrict transfer = costs.transfer.data();
   const double* __restrict gap = costs.gap.data();
-  const std::size_t from = index(range.from);
+  const std::size_t from = at(range.from);
   std::int64_t late = 0;
-  for (std::size_t r = from; r < index(range.to); ++r) {
+  for (std::size_t r = from; r < at(range.to); ++r) {
     const double now = head[r - from];
     late |= static_cast<std::int64_t>(now < order[r]);
     order[r] = now;
@@ -158,7 +157,7 @@ double largest(const Row& row) {
 
 double smallest(const double* row, int from, int to) {
   double least[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL};
-  for (std::size_t r = index(from); r < index(to); ++r) least[r % 4] = std::min(least[r % 4], row[r]);
+  for (std::size_t r = at(from); r < at(to); ++r) least[r % 4] = std::min(least[r % 4], row[r]);
   return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
 }
 
@@ -166,7 +165,7 @@ class Sweep {
  public:
   Sweep(const Rotation& rotation, const SimulatedCall& simulated, const Network& network, std::size_t window)
       : rotation_(rotation), ranks_(simulated.ranks), network_(network), table_(simulated, network), window_(window) {
-    const std::size_t n = index(ranks_);
+    const std::size_t n = at(ranks_);
     for (Row* row : {&waits_, &zeros_, &out_, &out_order_, &in_, &in_order_, &arithmetic_, &arithmetic_order_})
       row->assign(n, 0);
     done_.resize(window);
@@ -215,7 +214,7 @@ class Sweep {
     old_ = 0;
     earliest_ = HUGE_VAL;
     ready_ = nullptr;
-    for (Row* row : {&done_[i % window_], &head_[i % window_]}) row->resize(index(ranks_));
+    for (Row* row : {&done_[i % window_], &head_[i % window_]}) row->resize(at(ranks_));
     for (std::uint32_t at = beat.befores; at < rotation_.beats[i + 1].befores; ++at) {
       const std::uint32_t before = rotation_.befores[at];
       if (i - before < window_)
@@ -274,7 +273,7 @@ class Sweep {
     const double* const head = head_[beat.match % window_].data() + (range.from + shift);
     late_ |= arrive(range, head, table_.costs(beat.ahead, bytes), in_order_.data(), in_.data(), done);
     if (ready_ != nullptr)
-      for (std::size_t r = index(range.from); r < index(range.to); ++r) done[r] = std::max(done[r], ready_[r]);
+      for (std::size_t r = at(range.from); r < at(range.to); ++r) done[r] = std::max(done[r], ready_[r]);
     if (old_ > 0) earliest_ = std::min(earliest_, smallest(done, range.from, range.to));
     if (beat.verb == Verb::recv_reduce) add_up(beat, done, done, range, network_.reduction(bytes));
   }
@@ -290,7 +289,7 @@ class Sweep {
   void add_up(const Beat& beat, double* done, const double* begin, Range range, double cost) {
     if (network_.reduce_per_byte == 0 && network_.copy_per_byte == 0) return;
     const bool same_lane = last_added_ == Verb::recv_reduce && beat.verb == Verb::recv_reduce;
-    for (std::size_t r = index(range.from); r < index(range.to); ++r) {
+    for (std::size_t r = at(range.from); r < at(range.to); ++r) {
       const double before = arithmetic_order_[r];
       // The order of two simultaneous events is certain only at the beginning and on one lane.
       late_ |= static_cast<std::int64_t>(begin[r] < before || (begin[r] == before && before > 0 && !same_lane));

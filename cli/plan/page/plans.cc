@@ -15,6 +15,7 @@
 #include "cli/base/pack.h"
 #include "cli/plan/page/page.h"
 #include "cli/plan/trees.h"
+#include "lib/base/index.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -26,14 +27,12 @@ using algorithms::StepId;
 
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 int behind(int value, int from, int modulus) { return ((value - from) % modulus + modulus) % modulus; }
 
 std::vector<int> parents_of(const Tree& tree) {
   std::vector<int> parents(tree.children.size(), -1);
   for (std::size_t rank = 0; rank < tree.children.size(); ++rank)
-    for (const int child : tree.children[rank]) parents[index(child)] = static_cast<int>(rank);
+    for (const int child : tree.children[rank]) parents[at(child)] = static_cast<int>(rank);
   return parents;
 }
 

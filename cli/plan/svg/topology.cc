@@ -11,6 +11,7 @@
 #include "cli/base/text.h"
 #include "cli/plan/svg/svg.h"
 #include "cli/plan/trees.h"
+#include "lib/base/index.h"
 
 namespace tutti::cli {
 namespace {
@@ -21,11 +22,9 @@ constexpr double radius = 13;  // of a rank
 constexpr double leaf_width = 46;
 constexpr double level_height = 62;   // minimum
 constexpr double level_slope = 0.32;  // so that a long edge passes above its neighbours
-constexpr double gap = 50;            // between two trees
+constexpr double tree_gap = 50;       // between two trees
 constexpr double title_height = 16;
 constexpr std::size_t longest_label = 7;
-
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
 /// One drawing of all ranks, and the blocks whose messages it shows; empty: all.
 struct Layout {
@@ -39,9 +38,9 @@ struct Layout {
 /// Across: in units of x. Down: levels, whose heights are computed later.
 double place_subtree(const Tree& tree, int rank, double left, int level, Layout& layout) {
   double right = left;
-  for (const int child : tree.children[index(rank)]) right = place_subtree(tree, child, right, level + 1, layout);
+  for (const int child : tree.children[at(rank)]) right = place_subtree(tree, child, right, level + 1, layout);
   if (right == left) right = left + leaf_width;
-  layout.at[index(rank)] = {(left + right) / 2, static_cast<double>(level)};
+  layout.at[at(rank)] = {(left + right) / 2, static_cast<double>(level)};
   return right;
 }
 
@@ -49,8 +48,8 @@ void place_levels(const Tree& tree, Layout& layout) {
   std::vector<double> height(tree.children.size() + 1, 0);  // per level: of the edges above it
   for (std::size_t rank = 0; rank < tree.children.size(); ++rank)
     for (const int child : tree.children[rank]) {
-      double& here = height[static_cast<std::size_t>(layout.at[index(child)].y)];
-      here = std::max({here, level_height, level_slope * std::abs(layout.at[rank].x - layout.at[index(child)].x)});
+      double& here = height[static_cast<std::size_t>(layout.at[at(child)].y)];
+      here = std::max({here, level_height, level_slope * std::abs(layout.at[rank].x - layout.at[at(child)].x)});
     }
   for (std::size_t level = 1; level < height.size(); ++level) height[level] += height[level - 1];
   for (Point& at : layout.at) {
@@ -73,9 +72,9 @@ Layout on_tree(const Tree& tree) {
   }
   const double apart = std::clamp(picture_width / static_cast<double>(layout.at.size()), leaf_width, 2 * leaf_width);
   double x = leaf_width / 2;
-  for (int rank = tree.root;; rank = tree.children[index(rank)][0]) {
-    layout.at[index(rank)] = {x, 40};
-    if (tree.children[index(rank)].empty()) break;
+  for (int rank = tree.root;; rank = tree.children[at(rank)][0]) {
+    layout.at[at(rank)] = {x, 40};
+    if (tree.children[at(rank)].empty()) break;
     x += apart;
   }
   layout.width = x + leaf_width / 2;
@@ -100,9 +99,9 @@ std::vector<Layout> layouts_of(const View& view) {
   double width = 0;
   for (const Tree& tree : find_trees(view.collective, view.plans, 2)) {
     layouts.push_back(on_tree(tree));
-    width += layouts.back().width + gap;
+    width += layouts.back().width + tree_gap;
   }
-  if (layouts.empty() || width > picture_width + gap) return {on_circle(view.shape.ranks)};
+  if (layouts.empty() || width > picture_width + tree_gap) return {on_circle(view.shape.ranks)};
   return layouts;
 }
 
@@ -113,8 +112,8 @@ bool belongs(const ReplayMessage& message, const Layout& layout) {
 
 /// From rim to rim.
 std::pair<Point, Point> ends_of(const Layout& layout, const ReplayMessage& message) {
-  const Point from = layout.at[index(message.from)];
-  const Point to = layout.at[index(message.to)];
+  const Point from = layout.at[at(message.from)];
+  const Point to = layout.at[at(message.to)];
   const double length = std::hypot(to.x - from.x, to.y - from.y);
   const double dx = (to.x - from.x) / length;
   const double dy = (to.y - from.y) / length;
@@ -144,7 +143,7 @@ void draw_layout(const Replays& replays, std::size_t step, const Layout& layout,
   std::set<std::pair<int, int>> links;
   for (const ReplayMessage& message : replays.steps.messages)
     if (belongs(message, layout)) links.insert(std::minmax(message.from, message.to));
-  for (const auto& [a, b] : links) svg.line(layout.at[index(a)], layout.at[index(b)], "link");
+  for (const auto& [a, b] : links) svg.line(layout.at[at(a)], layout.at[at(b)], "link");
   Boxes boxes;
   for (const Point& at : layout.at) boxes.take(at, 2 * radius, 2 * radius);
   std::set<std::pair<int, int>> arrows;
@@ -174,7 +173,7 @@ Panel draw_step(const Replays& replays, std::size_t step, const std::vector<Layo
     Svg drawn;
     draw_layout(replays, step, layout, drawn);
     panel.svg.add(drawn, {panel.width, title_height});
-    panel.width += layout.width + gap;
+    panel.width += layout.width + tree_gap;
     panel.height = std::max(panel.height, layout.height + title_height);
   }
   return panel;
@@ -188,7 +187,7 @@ Panel draw_topology(const View& view, const Replays& replays, std::optional<std:
   const std::size_t last = replays.frames.size() - 1;
   for (std::size_t shown = step.value_or(std::min<std::size_t>(1, last)); shown <= last; ++shown) {
     const Panel one = draw_step(replays, shown, layouts);
-    if (panel.width > 0 && panel.width + one.width > picture_width + gap) break;
+    if (panel.width > 0 && panel.width + one.width > picture_width + tree_gap) break;
     panel.svg.add(one.svg, {panel.width, 0});
     panel.width += one.width;
     panel.height = one.height;
