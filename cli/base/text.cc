@@ -4,8 +4,6 @@
 
 namespace tutti::cli {
 
-constexpr std::size_t line_width = 80;
-
 std::string wrapped(const std::string& text, std::size_t hang) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {

@@ -8,8 +8,11 @@
 
 namespace tutti::cli {
 
-/// Breaks lines at spaces so that none exceeds 80 columns; continuation lines are indented by `hang`. Words longer than
-/// a line stay as they are.
+/// Columns of a terminal.
+inline constexpr std::size_t line_width = 80;
+
+/// Breaks lines at spaces so that none exceeds `line_width`; continuation lines are indented by `hang`. Words longer
+/// than a line stay as they are.
 std::string wrapped(const std::string& text, std::size_t hang);
 
 /// "1 block", "3 blocks"

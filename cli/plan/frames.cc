@@ -18,8 +18,7 @@ using algorithms::Held;
 using algorithms::Replay;
 using algorithms::ReplayFrame;
 
-constexpr std::size_t line_width = 80;
-constexpr std::size_t margin = 4;  // before the first cell
+constexpr std::size_t frame_margin = 4;  // before the first cell
 constexpr std::size_t short_width = 3;
 
 /// 0 to 9, then letters.
@@ -33,7 +32,7 @@ std::size_t label_width(const std::vector<Column>& columns) {
 
 bool by_place(const Replays& replays) {
   const std::size_t width = std::max(label_width(replays.columns), static_cast<std::size_t>(replays.steps.ranks)) + 1;
-  return replays.steps.ranks <= 10 && margin + replays.columns.size() * width <= line_width;
+  return replays.steps.ranks <= 10 && frame_margin + replays.columns.size() * width <= line_width;
 }
 
 std::string places_of(const std::vector<int>& set, int ranks) {
@@ -123,15 +122,15 @@ std::string frame(const View& view, const Replays& replays, std::size_t step) {
   const bool placed = by_place(replays);
   const std::size_t width =
       std::max(label_width(replays.columns), placed ? static_cast<std::size_t>(replay.ranks) : short_width);
-  const std::size_t per_band = std::max<std::size_t>((line_width - margin) / (width + 1), 1);
+  const std::size_t per_band = std::max<std::size_t>((line_width - frame_margin) / (width + 1), 1);
   Names names(replay);
   for (std::size_t from = 0; from < replays.columns.size(); from += per_band) {
     const std::size_t to = std::min(from + per_band, replays.columns.size());
-    std::string line(margin, ' ');
+    std::string line(frame_margin, ' ');
     for (std::size_t i = from; i < to; ++i) line += fmt::format(" {:{}}", label(replays.columns[i]), width);
     if (view.collective != Collective::barrier) text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     for (int rank = 0; rank < replay.ranks; ++rank) {
-      line = fmt::format("  {:1}{:{}}", digit(rank), "", margin - 3);
+      line = fmt::format("  {:1}{:{}}", digit(rank), "", frame_margin - 3);
       for (std::size_t i = from; i < to; ++i) {
         const std::size_t cell = replay.cell(rank, replays.columns[i].first);
         const Held& held = now.held[cell];

@@ -21,9 +21,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 using algorithms::Choice;
 
-constexpr std::size_t most_bytes = 400'000;
+constexpr std::size_t most_page_bytes = 400'000;
 
-[[noreturn]] void wrong(const std::string& message) { throw Error(ErrorCode::invalid_argument, "plan: " + message); }
+[[noreturn]] void refuse_page(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "plan: " + message);
+}
 
 /// Algorithms by their names on the page, in the order of their plans.
 class Catalogue {
@@ -112,9 +114,9 @@ std::string embedded(const Json& json) {
 }
 
 /// One row of `tutti bench -J`, or its error.
-class Row {
+class ResultRow {
  public:
-  Row(const Json& row, std::size_t number, const std::string& path) : row_(row), number_(number), path_(path) {}
+  ResultRow(const Json& row, std::size_t number, const std::string& path) : row_(row), number_(number), path_(path) {}
 
   template <class T>
   T get(const char* field, Json::value_t kind, const char* what) const {
@@ -141,7 +143,8 @@ class Row {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    wrong(fmt::format("{} was not written by tutti bench -J FILE: row {} of its \"results\" {}", path_, number_, what));
+    refuse_page(
+        fmt::format("{} was not written by tutti bench -J FILE: row {} of its \"results\" {}", path_, number_, what));
   }
 
   const Json& row_;
@@ -154,7 +157,7 @@ class Row {
 std::vector<MeasuredPoint> read_points(const std::string& path) {
   const Json json = Json::parse(read_input("plan", path), nullptr, false);
   const auto refuse = [&](const char* what) {
-    wrong(fmt::format("{} was not written by tutti bench -J FILE: {}", path, what));
+    refuse_page(fmt::format("{} was not written by tutti bench -J FILE: {}", path, what));
   };
   if (json.is_discarded()) refuse("it is not JSON, or cut off");
   if (!json.is_object() || !json.contains("results") || !json["results"].is_array()) refuse("it has no \"results\"");
@@ -165,13 +168,13 @@ std::vector<MeasuredPoint> read_points(const std::string& path) {
   const auto facts = json.find("tutti");
   if (facts == json.end() || !facts->is_object()) refuse("it has no \"tutti\", which tells what was measured");
   if (!facts->contains("collective"))
-    wrong(fmt::format("{}: an older tutti wrote it, which does not say what was measured; measure again", path));
+    refuse_page(fmt::format("{}: an older tutti wrote it, which does not say what was measured; measure again", path));
   if (!(*facts)["collective"].is_string()) refuse("the \"collective\" in \"tutti\" is no name");
   const auto call = measure::find_call((*facts)["collective"].get<std::string>());
   if (!call || !call->is_collective()) refuse("the \"collective\" in \"tutti\" is none that has plans");
   std::vector<MeasuredPoint> points;
   for (std::size_t i = 0; i < json["results"].size(); ++i) {
-    const Row row{json["results"][i], i + 1, path};
+    const ResultRow row{json["results"][i], i + 1, path};
     MeasuredPoint point{.collective = call->collective,
                         .algorithm = row.get<std::string>("algorithm", Json::value_t::string, "name"),
                         .ranks = ranks};
@@ -181,7 +184,7 @@ std::vector<MeasuredPoint> read_points(const std::string& path) {
     point.microseconds = *time;
     points.push_back(std::move(point));
   }
-  if (points.empty()) wrong(fmt::format("{} has no times in it", path));
+  if (points.empty()) refuse_page(fmt::format("{} has no times in it", path));
   return points;
 }
 
@@ -189,15 +192,15 @@ std::string to_html(const PageStart& start) {
   std::string page = page_template;
   const std::string mark = "@DATA@";
   page.replace(page.find(mark), mark.size(), embedded(json_of(start, Catalogue{start})));
-  if (page.size() >= most_bytes && start.run)
-    wrong(fmt::format(
+  if (page.size() >= most_page_bytes && start.run)
+    refuse_page(fmt::format(
         "{} has {}, with which the page would take {} kB, and it is to stay below {}; name another call by "
         "--call, or another plan by collective, --algo or -n",
         start.run->calls[start.run->first].name, plural(start.run->calls[start.run->first].messages.size(), "message"),
-        page.size() / 1000, most_bytes / 1000));
-  if (page.size() >= most_bytes)
-    wrong(fmt::format("the page would take {} kB, and is to stay below {}; choose a smaller pipeline",
-                      page.size() / 1000, most_bytes / 1000));
+        page.size() / 1000, most_page_bytes / 1000));
+  if (page.size() >= most_page_bytes)
+    refuse_page(fmt::format("the page would take {} kB, and is to stay below {}; choose a smaller pipeline",
+                            page.size() / 1000, most_page_bytes / 1000));
   return page;
 }
 

@@ -12,9 +12,9 @@ namespace {
 
 using algorithms::Held;
 
-constexpr double left = 26;   // for the numbers of ranks
-constexpr double above = 32;  // for title and numbers of blocks
-constexpr double gap = 22;
+constexpr double matrix_left = 26;   // for the numbers of ranks
+constexpr double matrix_above = 32;  // for title and numbers of blocks
+constexpr double matrix_gap = 22;
 
 struct Size {
   double cell;
@@ -28,8 +28,8 @@ Size size_of(const Replays& replays) {
   Size size{};
   size.cell = ranks <= 8 ? 24 : std::max(17.0, 1.06 * ranks);
   size.row = ranks <= 8 ? 16 : 11;
-  size.width = std::max(left + size.cell * static_cast<double>(replays.columns.size()), 70.0) + gap;
-  size.height = above + size.row * ranks + gap;
+  size.width = std::max(matrix_left + size.cell * static_cast<double>(replays.columns.size()), 70.0) + matrix_gap;
+  size.height = matrix_above + size.row * ranks + matrix_gap;
   return size;
 }
 
@@ -80,9 +80,10 @@ void fill_cell(const Replays& replays, const Held& held, Point corner, const Siz
 }
 
 void draw_labels(const View& view, const Replays& replays, std::size_t step, const Size& size, Svg& svg) {
-  svg.text({left, 12}, Anchor::start, step == 0 ? "Start" : fmt::format("Step {}", step));
+  svg.text({matrix_left, 12}, Anchor::start, step == 0 ? "Start" : fmt::format("Step {}", step));
   for (int rank = 0; rank < replays.steps.ranks; ++rank)
-    svg.text({left - 5, above + (rank + 0.5) * size.row + 3.5}, Anchor::end, std::to_string(rank), "small");
+    svg.text({matrix_left - 5, matrix_above + (rank + 0.5) * size.row + 3.5}, Anchor::end, std::to_string(rank),
+             "small");
   if (view.collective == Collective::barrier) return;
   const auto fits = [&](const Column& column) {
     return 6.0 * static_cast<double>(label(column).size()) + 4 <= size.cell;
@@ -90,7 +91,7 @@ void draw_labels(const View& view, const Replays& replays, std::size_t step, con
   const bool all_fit = std::all_of(replays.columns.begin(), replays.columns.end(), fits) || replays.columns.size() == 1;
   for (std::size_t i = 0; i < replays.columns.size(); ++i) {
     const Column& column = replays.columns[i];
-    svg.text({left + (static_cast<double>(i) + 0.5) * size.cell, above - 4}, Anchor::middle,
+    svg.text({matrix_left + (static_cast<double>(i) + 0.5) * size.cell, matrix_above - 4}, Anchor::middle,
              all_fit ? label(column) : std::to_string(column.first), "small");
   }
 }
@@ -100,10 +101,11 @@ void draw_grid(const Replays& replays, const Size& size, Svg& svg) {
   const double height = size.row * replays.steps.ranks;
   std::string path;
   for (int rank = 0; rank <= replays.steps.ranks; ++rank)
-    path += fmt::format("M{} {}h{}", coordinate(left), coordinate(above + rank * size.row), coordinate(width));
+    path += fmt::format("M{} {}h{}", coordinate(matrix_left), coordinate(matrix_above + rank * size.row),
+                        coordinate(width));
   for (std::size_t i = 0; i <= replays.columns.size(); ++i)
-    path += fmt::format("M{} {}v{}", coordinate(left + static_cast<double>(i) * size.cell), coordinate(above),
-                        coordinate(height));
+    path += fmt::format("M{} {}v{}", coordinate(matrix_left + static_cast<double>(i) * size.cell),
+                        coordinate(matrix_above), coordinate(height));
   svg.path(path, "grid");
 }
 
@@ -115,7 +117,7 @@ Svg draw_matrix(const View& view, const Replays& replays, std::size_t step, cons
   draw_labels(view, replays, step, size, svg);
   for (int rank = 0; rank < replays.steps.ranks; ++rank)
     for (std::size_t i = 0; i < replays.columns.size(); ++i) {
-      const Point corner{left + static_cast<double>(i) * size.cell, above + rank * size.row};
+      const Point corner{matrix_left + static_cast<double>(i) * size.cell, matrix_above + rank * size.row};
       const std::size_t cell = replays.steps.cell(rank, replays.columns[i].first);
       fill_cell(replays, frame.held[cell], corner, size, whole, cells);
       if (step > 0 && frame.held[cell] != replays.frames[step - 1].held[cell])
@@ -138,14 +140,14 @@ Panel draw_matrices(const View& view, const Replays& replays) {
   if (adds_up_later(replays)) legend += " Light: not yet added up.";
   legend += " Thick frame: new.";
   panel.svg.text({0, 0}, Anchor::start, legend, "small");
-  const int across = std::max(1, static_cast<int>((picture_width + gap) / size.width));
+  const int across = std::max(1, static_cast<int>((picture_width + matrix_gap) / size.width));
   for (std::size_t step = 0; step < replays.frames.size(); ++step) {
     const int number = static_cast<int>(step);
     const int row = number / across;
     panel.svg.add(draw_matrix(view, replays, step, size, whole), {number % across * size.width, 8 + row * size.height});
   }
   const int frames = static_cast<int>(replays.frames.size());
-  panel.width = std::min(frames, across) * size.width - gap;
+  panel.width = std::min(frames, across) * size.width - matrix_gap;
   const int rows = (frames + across - 1) / across;
   panel.height = 8 + rows * size.height;
   return panel;

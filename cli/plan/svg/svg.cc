@@ -12,10 +12,10 @@
 namespace tutti::cli {
 namespace {
 
-constexpr double margin = 20;
-constexpr std::size_t most_cells = 60'000;
-constexpr std::size_t most_messages = 20'000;
-constexpr int most_ranks = 64;
+constexpr double picture_margin = 20;
+constexpr std::size_t most_cells_in_picture = 60'000;
+constexpr std::size_t most_messages_in_picture = 20'000;
+constexpr int most_ranks_in_picture = 64;
 
 // Text is 12 px high. Its width is estimated as 0.6 of that, which is more than common fonts need.
 constexpr const char* style =
@@ -62,8 +62,9 @@ std::string too_large_to_draw(const Replays& replays) {
   if (replays.empty()) return "these plans are too large to be run for a picture";
   const std::size_t cells =
       replays.frames.size() * replays.columns.size() * static_cast<std::size_t>(replays.steps.ranks);
-  if (replays.steps.ranks > most_ranks) return fmt::format("a picture has room for {} ranks", most_ranks);
-  if (cells > most_cells || replays.steps.messages.size() > most_messages)
+  if (replays.steps.ranks > most_ranks_in_picture)
+    return fmt::format("a picture has room for {} ranks", most_ranks_in_picture);
+  if (cells > most_cells_in_picture || replays.steps.messages.size() > most_messages_in_picture)
     return fmt::format("{} steps with {} messages are too many for a picture", replays.frames.size() - 1,
                        replays.steps.messages.size());
   return {};
@@ -71,16 +72,16 @@ std::string too_large_to_draw(const Replays& replays) {
 
 std::string to_svg(const View& view, const Replays& replays, std::optional<std::size_t> step) {
   Svg svg;
-  double y = margin + 16;
+  double y = picture_margin + 16;
   double width = picture_width;
   const auto line = [&](const std::string& words, const char* css_class, double advance) {
     for (const std::string& part : lines_of(words, 128)) {
-      svg.text({margin, y}, Anchor::start, part, css_class);
+      svg.text({picture_margin, y}, Anchor::start, part, css_class);
       y += advance;
     }
   };
   const auto panel = [&](const Panel& drawn) {
-    svg.add(drawn.svg, {margin, y});
+    svg.add(drawn.svg, {picture_margin, y});
     y += drawn.height + 30;
     width = std::max(width, drawn.width);
   };
@@ -102,8 +103,8 @@ std::string to_svg(const View& view, const Replays& replays, std::optional<std::
       "<title>{2}</title>\n<desc>{3} steps, {4} messages; tutti plan prints the same as text.</desc>\n"
       "<style>{5}</style>\n<defs>{7}{8}</defs>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n{6}</svg>\n",
-      coordinate(width + 2 * margin), coordinate(y), title, replays.frames.size() - 1, replays.steps.messages.size(),
-      style, svg.body(), arrow_head("arrow", 8), arrow_head("tip", 5));
+      coordinate(width + 2 * picture_margin), coordinate(y), title, replays.frames.size() - 1,
+      replays.steps.messages.size(), style, svg.body(), arrow_head("arrow", 8), arrow_head("tip", 5));
 }
 
 }  // namespace tutti::cli

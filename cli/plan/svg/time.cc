@@ -15,15 +15,17 @@ namespace {
 using algorithms::ReplayMessage;
 using algorithms::Ticks;
 
-constexpr double left = 54;   // of time 0
-constexpr double top = 30;    // of the first rank's line
-constexpr double right = 50;  // beyond the end
+constexpr double axis_left = 54;   // of time 0
+constexpr double axis_top = 30;    // of the first rank's line
+constexpr double axis_right = 50;  // beyond the end
 constexpr std::size_t most_labels = 150;
 
 struct Scale {
   double row;
   double per_tick;
-  Point at(int rank, Ticks time) const { return {left + static_cast<double>(time) * per_tick, top + rank * row}; }
+  Point at(int rank, Ticks time) const {
+    return {axis_left + static_cast<double>(time) * per_tick, axis_top + rank * row};
+  }
 };
 
 /// 1, 2 or 5 times a power of ten, for about eight ticks.
@@ -46,14 +48,14 @@ void draw_axis(const Replays& replays, const Scale& scale, double bottom, Ticks 
     svg.line(at, {at.x, at.y + 5}, "tick");
     svg.text({at.x, at.y + 17}, Anchor::middle, words, "small");
   };
-  svg.line({left, bottom}, {scale.at(0, end).x, bottom}, "tick");
+  svg.line({axis_left, bottom}, {scale.at(0, end).x, bottom}, "tick");
   mark(end);
   for (Ticks time = 0; time < end; time += distance) mark(time);
   if (least <= 0 || least > end) return;
   const double x = scale.at(0, least).x;
-  svg.line({x, top - 12}, {x, bottom}, "bound");
-  const bool at_left = x < left + 200;
-  svg.text({at_left ? x + 4 : x - 4, top - 14}, at_left ? Anchor::start : Anchor::end,
+  svg.line({x, axis_top - 12}, {x, bottom}, "bound");
+  const bool at_left = x < axis_left + 200;
+  svg.text({at_left ? x + 4 : x - 4, axis_top - 14}, at_left ? Anchor::start : Anchor::end,
            "lower bound " + time_text(least), "small");
 }
 
@@ -76,8 +78,8 @@ Panel draw_space_time(const View& view, const Replays& replays) {
   const Scale scale{ranks <= 8    ? 36.0
                     : ranks <= 16 ? 26.0
                                   : 16.0,
-                    (picture_width - left - right) / static_cast<double>(std::max<Ticks>(end, 1))};
-  const double bottom = top + (ranks - 1) * scale.row + 16;
+                    (picture_width - axis_left - axis_right) / static_cast<double>(std::max<Ticks>(end, 1))};
+  const double bottom = axis_top + (ranks - 1) * scale.row + 16;
   panel.height = bottom + 22;
   for (int rank = 0; rank < ranks; ++rank) {
     const Point at = scale.at(rank, 0);
