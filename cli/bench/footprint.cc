@@ -45,7 +45,7 @@ constexpr const char* help =
     "            part that is not shared with other processes (MiB, the largest of all ranks)\n\n"
     "  -g RANKS,...      jobs with these numbers of ranks, one after the other (2,8,32)\n";
 
-struct Options {
+struct FootprintOptions {
   std::string what;
   std::vector<int> ranks{2, 8, 32};
   std::size_t bytes = std::size_t{64} << 20;
@@ -53,7 +53,7 @@ struct Options {
   bool is_rank = false;  ///< of a job that another process of this program has started
 };
 
-[[noreturn]] void wrong(const std::string& why) {
+[[noreturn]] void wrong_words(const std::string& why) {
   throw Error{ErrorCode::invalid_argument, fmt::format("bench: {} (tutti bench startup --help)", why)};
 }
 
@@ -61,32 +61,32 @@ int whole_number(const std::string& text, int most) {
   int value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
-    wrong(fmt::format("\"{}\" is not a whole number from 1 to {}", text, most));
+    wrong_words(fmt::format("\"{}\" is not a whole number from 1 to {}", text, most));
   return value;
 }
 
 constexpr std::string_view of_own_job = "--in-own-job";  // given by this program to the ranks that it starts
 
-Options parse(int argc, char** argv) {
-  Options options{.what = argv[0]};
+FootprintOptions parse(int argc, char** argv) {
+  FootprintOptions options{.what = argv[0]};
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (name != "-g" && name != "-b" && name != "--repetitions" && name != of_own_job)
-      wrong(fmt::format("no option \"{}\"", name));
-    if (i + 1 == argc) wrong(fmt::format("{} needs a value", name));
+      wrong_words(fmt::format("no option \"{}\"", name));
+    if (i + 1 == argc) wrong_words(fmt::format("{} needs a value", name));
     const std::string value = argv[i + 1];
     if (name == of_own_job) options.is_rank = true;
     if (name == "--repetitions") options.repetitions = whole_number(value, 1000);
     if (name == "-b") {
       const auto bytes = parse_bytes(value);
-      if (!bytes) wrong(fmt::format("\"{}\" is not a size such as 64M", value));
+      if (!bytes) wrong_words(fmt::format("\"{}\" is not a size such as 64M", value));
       options.bytes = *bytes;
     }
     if (name != "-g") continue;
     options.ranks.clear();
     std::stringstream list{value};
     for (std::string one; std::getline(list, one, ',');) options.ranks.push_back(whole_number(one, 65536));
-    if (options.ranks.empty()) wrong("-g needs a number of ranks");
+    if (options.ranks.empty()) wrong_words("-g needs a number of ranks");
   }
   return options;
 }
@@ -156,7 +156,7 @@ std::string memory(Communicator& comm, std::size_t bytes) {
   return fmt::format("{:.1f} MiB resident beyond the buffer, {:.1f} MiB of it private", figures[0], figures[1]);
 }
 
-int run_rank(const Options& options) {
+int run_rank(const FootprintOptions& options) {
   auto comm = connect();
   std::string line;
   if (options.what == "startup") {
@@ -172,7 +172,7 @@ int run_rank(const Options& options) {
 // ---- What starts them --------------------------------------------------------------------------------------------
 
 /// The first line of the ranks' output.
-std::string line_of_job(const Options& options, int ranks) {
+std::string line_of_job(const FootprintOptions& options, int ranks) {
   const std::string quoted = own_path();
   const std::string command = fmt::format("exec '{0}' run -n {1} --label never '{0}' bench {2} -b {3} {4} 1", quoted,
                                           ranks, options.what, options.bytes, of_own_job);
@@ -183,7 +183,7 @@ std::string line_of_job(const Options& options, int ranks) {
   return line;
 }
 
-void start_up(const Options& options, int ranks) {
+void start_up(const FootprintOptions& options, int ranks) {
   std::vector<double> times;
   for (int i = 0; i < options.repetitions; ++i) {
     const auto begin = Clock::now().time_since_epoch();
@@ -205,7 +205,7 @@ int footprint_main(int argc, char** argv) {
     print_text(help);
     return exit_success;
   }
-  const Options options = parse(argc, argv);
+  const FootprintOptions options = parse(argc, argv);
   if (options.is_rank) return run_rank(options);
   const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
   if (launch.size > 1)

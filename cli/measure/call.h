@@ -35,6 +35,10 @@ inline constexpr MeasuredCall all_reduce_in_place{Collective::all_reduce, Measur
 inline constexpr MeasuredCall all_to_all_v{Collective::all_to_all, MeasuredCall::Form::variable};
 inline constexpr MeasuredCall send_recv{Collective::barrier, MeasuredCall::Form::messages};
 
+constexpr bool is_all_reduce(MeasuredCall call) {
+  return call == Collective::all_reduce || call == all_reduce_in_place;
+}
+
 /// All of them, the collectives first.
 inline constexpr auto all_calls = [] {
   constexpr MeasuredCall others[] = {all_reduce_in_place, all_to_all_v, send_recv};

@@ -15,9 +15,9 @@
 namespace tutti::cli::tune {
 namespace {
 
-class Rank {
+class WorkerRank {
  public:
-  Rank(WorkerMemory& memory, Communicator comm, const WorkerOptions& options)
+  WorkerRank(WorkerMemory& memory, Communicator comm, const WorkerOptions& options)
       : memory_(memory),
         comm_(std::move(comm)),
         sync_(&memory.shared, comm_.rank(), comm_.size(), 1),
@@ -89,9 +89,9 @@ int live_as_rank(WorkerMemory& memory, int rank, const WorkerOptions& options, c
     how.rendezvous = rendezvous;
     how.transport = options.gpus > 0 ? "shm" : options.transport;
     how.tuning_file = options.tuning_file;
-    Rank self{memory, connect(how), options};
+    WorkerRank self{memory, connect(how), options};
     self.gather();
-    if (rank == 0) Rank::tell(answers);
+    if (rank == 0) WorkerRank::tell(answers);
     self.obey(orders, answers);
     return 0;
   } catch (const std::exception& error) {

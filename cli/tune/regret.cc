@@ -16,10 +16,6 @@ namespace {
 constexpr double most_for_less_bytes = 1.3;
 constexpr double most_for_fewer_ranks = 2;
 
-std::string in_microseconds(double value) {
-  return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}", value);
-}
-
 /// How much faster `name` was than the chosen algorithm in all races together; 0 unless it was faster in each of them
 /// and in most rounds.
 double gain(std::span<const Race> races, const std::string& name, const std::string& chosen) {

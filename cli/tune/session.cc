@@ -30,7 +30,7 @@ constexpr double close = 1.3;  // slower candidates run in the first pass only
 constexpr std::size_t most_by_loop = 1 << 10;
 constexpr std::size_t least_by_bandwidth = 64 << 10;  // below, slow ones may be the best for large messages
 
-struct Place {
+struct RacePlace {
   std::string transport;
   int ranks = 2;
   bool oversubscribed = false;
@@ -40,7 +40,7 @@ struct Place {
 };
 
 /// Estimated microseconds of a call; only the shares of time depend on it.
-double expected(const Place& place, std::size_t bytes) {
+double expected(const RacePlace& place, std::size_t bytes) {
   if (place.on_gpu) return 50.0 * place.ranks + static_cast<double>(bytes) * place.ranks / 20'000;
   const bool tcp = place.transport == "tcp";
   const double latency = (tcp ? 15 : 2) * place.ranks;
@@ -49,7 +49,7 @@ double expected(const Place& place, std::size_t bytes) {
 }
 
 /// Microseconds that a point should get.
-double wanted(const Place& place, std::size_t bytes, std::size_t candidates) {
+double wanted(const RacePlace& place, std::size_t bytes, std::size_t candidates) {
   constexpr double quick_calls = 4000;  // a few hundred microseconds in each of several rounds
   constexpr double calls = 5;
   return static_cast<double>(candidates) * (quick_calls + calls * expected(place, bytes));
@@ -62,7 +62,7 @@ struct Share {
 
 class Runner {
  public:
-  Runner(Workers& workers, Place place, measure::MeasuredCall call, std::size_t bytes)
+  Runner(Workers& workers, RacePlace place, measure::MeasuredCall call, std::size_t bytes)
       : workers_(workers), place_(std::move(place)), call_(call), bytes_(bytes) {}
 
   Race run(const std::vector<std::string>& names, const std::string& kept, const Candidates& candidates, Share share) {
@@ -127,7 +127,7 @@ class Runner {
   }
 
   Workers& workers_;
-  Place place_;
+  RacePlace place_;
   measure::MeasuredCall call_;
   std::size_t bytes_;
   std::map<std::string, double> times_;
@@ -135,7 +135,7 @@ class Runner {
 
 /// The sizes of one collective with one transport and number of ranks.
 struct Line {
-  Place place;
+  RacePlace place;
   measure::MeasuredCall call{};
   Candidates candidates;
   std::vector<std::size_t> sizes;
@@ -145,7 +145,7 @@ class Schedule {
  public:
   Schedule(const Options& options, const std::function<void(const std::string&)>& progress)
       : options_(options), progress_(progress), begin_(measure::microseconds_now()) {
-    for (const Place& place : places(options))
+    for (const RacePlace& place : places(options))
       for (const measure::MeasuredCall call : options.calls) {
         const bool barrier = call == Collective::barrier;
         Candidates candidates{call.collective, place.ranks, place.transport};
@@ -165,7 +165,7 @@ class Schedule {
   std::vector<Point> run() {
     for (int pass = 0; pass < passes; ++pass) {
       std::unique_ptr<Workers> workers;
-      const Place* place = nullptr;
+      const RacePlace* place = nullptr;
       std::size_t point = 0;
       for (const Line& line : lines_) {
         if (time_left() <= 0) break;
@@ -190,8 +190,8 @@ class Schedule {
 
  private:
   /// By transport and number of ranks.
-  static std::vector<Place> places(const Options& options) {
-    std::vector<Place> places;
+  static std::vector<RacePlace> places(const Options& options) {
+    std::vector<RacePlace> places;
     if (options.on_gpu) {
       for (const int ranks : options.ranks)
         for (const std::string& kind : kinds_of(options.transports, ranks, options.gpus))

@@ -53,10 +53,6 @@ std::string range(const Segment& segment, const std::vector<Measured>& points) {
   return from == to ? exact_bytes(from) : fmt::format("{}-{}", exact_bytes(from), exact_bytes(to));
 }
 
-std::string in_microseconds(double value) {
-  return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}", value);
-}
-
 /// The algorithm and the words behind it. A line is for several numbers of ranks, so it names no domains: each job has
 /// its own.
 std::string choice_text(const Curve& curve, const std::string& name) {
@@ -104,6 +100,10 @@ std::string exact_bytes(std::size_t bytes) {
   for (const auto& [unit, shift] : {std::pair{"G", 30}, {"M", 20}, {"K", 10}})
     if (bytes > 0 && bytes % (std::size_t{1} << shift) == 0) return fmt::format("{}{}", bytes >> shift, unit);
   return std::to_string(bytes);
+}
+
+std::string in_microseconds(double value) {
+  return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}", value);
 }
 
 std::string table_text(std::span<const Curve> curves, const std::vector<std::string>& comments) {

@@ -36,4 +36,7 @@ void write_table(const std::string& path, const std::string& text, bool force);
 /// "4", "24K", "16M": exact, as tables have it.
 std::string exact_bytes(std::size_t bytes);
 
+/// With two digits after the point below 10, else with one.
+std::string in_microseconds(double value);
+
 }  // namespace tutti::cli::tune

@@ -28,8 +28,6 @@ Words joined(Words first, const Words& second) {
   return first;
 }
 
-bool is_all_reduce(MeasuredCall call) { return call == Collective::all_reduce || call == measure::all_reduce_in_place; }
-
 /// The calls for which MPIs have algorithms of their own for shared memory.
 bool is_of_all_data(MeasuredCall call) {
   return is_all_reduce(call) || call == Collective::broadcast || call == Collective::reduce ||

@@ -109,10 +109,6 @@ bool is_gloo(const std::string& side) { return side == "gloo" || side == "torch-
 bool is_of_gpus(const std::string& side) { return side == "nccl" || side == "torch-symm"; }
 bool takes_gpus(const std::string& side) { return is_of_gpus(side) || side == "torch-gloo"; }
 
-bool is_all_reduce(measure::MeasuredCall call) {
-  return call == Collective::all_reduce || call == measure::all_reduce_in_place;
-}
-
 }  // namespace
 
 Sides::Sides(const Folders& folders, const std::vector<std::string>& names)

@@ -66,7 +66,7 @@ std::string label_of(const Standing& standing, const Versions& versions) {
   return fmt::format("{}, {}{}", standing.transport, standing.side, version);
 }
 
-std::string columns(const Score& score) {
+std::string columns_of(const Score& score) {
   if (score.points == 0) return fmt::format("{:>6} {:>6} {:>6} {:>7}", "-", "-", "-", "-");
   return fmt::format("{:>6} {:>6.2f} {:>6.2f} {:>7}", score.points, score.mean, score.worst, score.below_1);
 }
@@ -103,8 +103,8 @@ std::string standings_text(std::span<const Standing> all, const Versions& versio
   const std::string names = fmt::format("{:>6} {:>6} {:>6} {:>7}", "points", "mean", "worst", "below 1");
   text += fmt::format("# {:<{}} {}   {}   worst at its best\n", "", width, names, names);
   for (const Standing& one : all)
-    text += fmt::format("# {:<{}} {}   {}   {}\n", label_of(one, versions), width, columns(one.best),
-                        columns(one.shipped), describe(one.best.where));
+    text += fmt::format("# {:<{}} {}   {}   {}\n", label_of(one, versions), width, columns_of(one.best),
+                        columns_of(one.shipped), describe(one.best.where));
   return text;
 }
 
