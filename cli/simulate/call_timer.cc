@@ -8,7 +8,7 @@
 namespace tutti::cli::simulate {
 namespace {
 
-constexpr std::size_t large = 1 << 20;
+constexpr std::size_t large_call = 1 << 20;
 
 tune::Order order_of(measure::MeasuredCall call, std::size_t bytes) {
   tune::Order order;
@@ -32,7 +32,7 @@ CallTimer::CallTimer(const Placement& place, int ranks, std::size_t most_bytes)
 double CallTimer::time(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes) {
   if (apart_) return time_apart(call, algorithm, bytes);
   tune::Order order = order_of(call, bytes);
-  order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
+  order.add(algorithm, bytes <= large_call ? 5 : 1, bytes <= large_call ? 21 : 5);
   double least = HUGE_VAL;
   for (int i = 0; i < 3; ++i) least = std::min(least, workers_.measure(order).at(0));
   return least;
@@ -42,7 +42,7 @@ double CallTimer::time_apart(measure::MeasuredCall call, const std::string& algo
   constexpr std::size_t most_calls = 21;
   constexpr double enough = 500e3;  // microseconds
   tune::Order order = order_of(call, bytes);
-  order.add(algorithm, bytes <= large ? 1 : 0, 1);
+  order.add(algorithm, bytes <= large_call ? 1 : 0, 1);
   std::vector<double> times;
   double spent = 0;
   while (times.empty() || (times.size() < most_calls && spent < enough)) {

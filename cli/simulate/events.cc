@@ -120,13 +120,13 @@ class Writer {
 
 /// Kinds of events: a step is done; its message has arrived; its head is at the receiver's port; a send has left its
 /// port; the head of its message is at a shared link.
-enum class Kind : std::uint8_t { done, there, head, left, leaf_out, leaf_in, host_in };
+enum class EventKind : std::uint8_t { done, there, head, left, leaf_out, leaf_in, host_in };
 
 /// Sixteen bytes, since most of the time is spent on a heap of them.
 struct Event {
-  Event(double time_, Kind kind, Number action)
+  Event(double time_, EventKind kind, Number action)
       : time(time_), what(std::uint64_t{action} | std::uint64_t(kind) << 32) {}
-  Kind kind() const { return static_cast<Kind>(what >> 32); }
+  EventKind kind() const { return static_cast<EventKind>(what >> 32); }
   Number action() const { return static_cast<Number>(what); }
   bool operator>(const Event& other) const { return time != other.time ? time > other.time : what > other.what; }
 
@@ -172,26 +172,26 @@ class Machine {
   }
 
  private:
-  void happen(Kind kind, Number number) {
+  void happen(EventKind kind, Number number) {
     switch (kind) {
-      case Kind::done:
+      case EventKind::done:
         return complete(number);
-      case Kind::there:
+      case EventKind::there:
         return arrive(number);
-      case Kind::head:
+      case EventKind::head:
         return enter(number);
-      case Kind::left:
+      case EventKind::left:
         return leave(number);
-      case Kind::leaf_out:
+      case EventKind::leaf_out:
         return go_out(number);
-      case Kind::leaf_in:
+      case EventKind::leaf_in:
         return come_in(number);
-      case Kind::host_in:
+      case EventKind::host_in:
         return come_to_host(number);
     }
   }
 
-  void later(double time, Kind kind, Number number) { events_.emplace(time, kind, number); }
+  void later(double time, EventKind kind, Number number) { events_.emplace(time, kind, number); }
   static double& at(std::vector<double>& servers, int number) { return servers[static_cast<std::size_t>(number)]; }
 
   /// A step has all that it waited for: a send takes its port, a receive may use its message.
@@ -204,7 +204,7 @@ class Machine {
       else if (algorithms::is_local(action.verb))
         compute(number, action.verb == Verb::copy ? network_.copying(action.bytes) : network_.reduction(action.bytes));
       else if (action.arrived != not_yet)
-        later(now_, Kind::there, number);
+        later(now_, EventKind::there, number);
     }
   }
 
@@ -224,8 +224,8 @@ class Machine {
     const double start = std::max(now_, free);
     free = start + cost.gap + cost.transfer;
     action.arrived = start + cost.transfer + cost.latency;
-    later(start + cost.latency, Kind::head, action.partner);
-    later(start + cost.transfer, Kind::done, number);
+    later(start + cost.latency, EventKind::head, action.partner);
+    later(start + cost.transfer, EventKind::done, number);
     note(number, start);
   }
 
@@ -262,7 +262,7 @@ class Machine {
     action.arrived = now_ + network_.cost(distance_of(action), action.bytes).transfer;
     note(number, now_);
     const double head = pass(host_out_, action.rank / network_.host, network_.shared_host, action);
-    at_once_or_later(head, Kind::leaf_out, number);
+    at_once_or_later(head, EventKind::leaf_out, number);
   }
 
   void go_out(Number number) {
@@ -271,22 +271,22 @@ class Machine {
     const MessageCost cost = network_.cost(distance, action.bytes);
     double head = now_;
     if (distance == Distance::far) head = pass(leaf_out_, action.rank / network_.leaf, network_.shared_leaf, action);
-    later(action.arrived, Kind::done, number);
-    later(action.arrived + cost.gap, Kind::left, number);
+    later(action.arrived, EventKind::done, number);
+    later(action.arrived + cost.gap, EventKind::left, number);
     action.arrived += cost.latency;
-    later(head + cost.latency, distance == Distance::far ? Kind::leaf_in : Kind::host_in, number);
+    later(head + cost.latency, distance == Distance::far ? EventKind::leaf_in : EventKind::host_in, number);
   }
 
   void come_in(Number number) {
     Action& action = actions_[number];
     const int leaf = actions_[action.partner].rank / network_.leaf;
-    at_once_or_later(pass(leaf_in_, leaf, network_.shared_leaf, action), Kind::host_in, number);
+    at_once_or_later(pass(leaf_in_, leaf, network_.shared_leaf, action), EventKind::host_in, number);
   }
 
   void come_to_host(Number number) {
     Action& action = actions_[number];
     const int host = actions_[action.partner].rank / network_.host;
-    at_once_or_later(pass(host_in_, host, network_.shared_host, action), Kind::head, action.partner);
+    at_once_or_later(pass(host_in_, host, network_.shared_host, action), EventKind::head, action.partner);
   }
 
   /// When the head of a message that is here now goes on. Its last byte follows no sooner than the link allows.
@@ -299,7 +299,7 @@ class Machine {
     return head;
   }
 
-  void at_once_or_later(double time, Kind kind, Number number) {
+  void at_once_or_later(double time, EventKind kind, Number number) {
     if (time > now_)
       later(time, kind, number);
     else
@@ -317,7 +317,7 @@ class Machine {
     double& free = in_[port(action.rank, distance)];
     const double end = std::max(send.arrived, free + cost.transfer);  // without a queue: at the rate of the sender
     free = end + cost.gap;
-    later(end, Kind::there, number);
+    later(end, EventKind::there, number);
   }
 
   /// A whole message has arrived. Its step uses it at once, or when it is issued.
@@ -335,7 +335,7 @@ class Machine {
   void compute(Number number, double cost) {
     double& free = at(arithmetic_, actions_[number].rank);
     free = std::max(now_, free) + cost;
-    later(free, Kind::done, number);
+    later(free, EventKind::done, number);
   }
 
   void complete(Number number) {

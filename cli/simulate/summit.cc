@@ -11,8 +11,8 @@
 namespace tutti::cli::simulate {
 namespace {
 
-constexpr std::size_t small = 8;
-constexpr std::size_t large = 64 << 20;
+constexpr std::size_t small_message = 8;
+constexpr std::size_t large_message = 64 << 20;
 constexpr const char* ring = "ring";
 constexpr const char* tree = "tree_of_chains:6";
 // Half a megabyte down each tree at a time, as in NCCL.
@@ -64,16 +64,18 @@ const std::array<Published, 9> published{{
 SummitLatency summit_latency(int most_ranks, const Told& tell) {
   const NetworkFile fitted = NetworkFile::open("summit");
   const NetworkFile physical = NetworkFile::open("summit-physical");
-  auto found = run_lists({jobs_for(fitted, ring, small, most_ranks), jobs_for(fitted, tree, small, most_ranks),
-                          jobs_for(physical, ring, small, most_ranks), jobs_for(physical, tree, small, most_ranks)},
-                         tell);
+  auto found = run_lists(
+      {jobs_for(fitted, ring, small_message, most_ranks), jobs_for(fitted, tree, small_message, most_ranks),
+       jobs_for(physical, ring, small_message, most_ranks), jobs_for(physical, tree, small_message, most_ranks)},
+      tell);
   return {std::move(found[0]), std::move(found[1]), std::move(found[2]), std::move(found[3])};
 }
 
 SummitBandwidth summit_bandwidth(int most_ranks, const Told& tell) {
   const NetworkFile fitted = NetworkFile::open("summit");
-  auto found =
-      run_lists({jobs_for(fitted, ring, large, most_ranks), jobs_for(fitted, tree_in_slices, large, most_ranks)}, tell);
+  auto found = run_lists(
+      {jobs_for(fitted, ring, large_message, most_ranks), jobs_for(fitted, tree_in_slices, large_message, most_ranks)},
+      tell);
   return {std::move(found[0]), std::move(found[1])};
 }
 
