@@ -29,12 +29,12 @@ def main():
 namespace tutti::cli {{
 namespace {{
 
-constexpr LessonFile files[] = {{
+constexpr LessonFile course_files[] = {{
 {"".join(entries)}}};
 
 }}  // namespace
 
-std::span<const LessonFile> lesson_files() {{ return files; }}
+std::span<const LessonFile> lesson_files() {{ return course_files; }}
 
 }}  // namespace tutti::cli
 """, encoding="utf-8")

@@ -6,7 +6,7 @@ namespace {
 /// Signals whose default action is restored.
 constexpr int relied_on[] = {SIGCHLD, SIGPIPE, SIGALRM, SIGTERM};
 
-InheritedSignals found;  // static, so zero: two empty sets
+InheritedSignals inherited;  // static, so zero: two empty sets
 
 }  // namespace
 
@@ -16,18 +16,18 @@ void InheritedSignals::restore() const {
 }
 
 void settle_signals() {
-  ::sigemptyset(&found.ignored);
+  ::sigemptyset(&inherited.ignored);
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action;
     const bool ignored = ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-    if (ignored) ::sigaddset(&found.ignored, number);
+    if (ignored) ::sigaddset(&inherited.ignored, number);
   }
   for (const int number : relied_on) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, &found.blocked);
+  ::sigprocmask(SIG_SETMASK, &none, &inherited.blocked);
 }
 
-const InheritedSignals& inherited_signals() { return found; }
+const InheritedSignals& inherited_signals() { return inherited; }
 
 }  // namespace tutti::cli

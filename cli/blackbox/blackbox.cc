@@ -26,7 +26,7 @@ namespace {
 
 using black_box::Snapshot;
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* blackbox_examples = R"(Examples:
   tutti blackbox 4242             a rank, or a `tutti run` with all its ranks, while they run or hang
   tutti blackbox /tmp/box-*       files that TUTTI_BLACK_BOX=/tmp/box-%r has written
   tutti blackbox --json -n 1 4242)";
@@ -99,7 +99,7 @@ int blackbox_main(int argc, char** argv) {
   app.add_option("PID-or-file", words, "A rank, a `tutti run`, or a file")->required()->type_name("...");
   app.add_option("-n", most, "Operations per rank, newest last (20)")->type_name("K");
   app.add_flag("--json", json, "Print JSON");
-  app.footer(examples);
+  app.footer(blackbox_examples);
   if (!parse_command_line(app, argc, argv, "blackbox")) return exit_success;
   std::vector<Snapshot> boxes;
   for (const std::string& word : words) {

@@ -19,7 +19,7 @@ using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
-constexpr std::size_t most_messages = 8;
+constexpr std::size_t most_messages_told = 8;
 
 bool is_collective(const OperationRecord& entry) { return entry.call.operation > 0; }
 
@@ -213,7 +213,7 @@ void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_sec
   for (const Snapshot& box : boxes)
     for (const OperationRecord& entry : box.entries)
       if (!is_collective(entry) && entry.state == State::started && seconds_in(entry, box) >= least_seconds &&
-          count++ < most_messages)
+          count++ < most_messages_told)
         findings.push_back(fmt::format("rank {} {} {} {:.1f} s", box.rank,
                                        (tense == Tense::past ? "was in " : "is in ") + describe(entry.call),
                                        tense == Tense::past ? "for" : "since", seconds_in(entry, box)));

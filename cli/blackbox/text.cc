@@ -18,14 +18,15 @@ using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
-constexpr std::int64_t second = 1'000'000'000;
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
 
 /// Nanoseconds of CLOCK_REALTIME as local time, "12:03:44.123456".
 std::string clock_text(std::int64_t time) {
-  const time_t seconds = time / second;
+  const time_t seconds = time / nanoseconds_per_second;
   tm parts{};
   ::localtime_r(&seconds, &parts);
-  return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec, time % second / 1000);
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     time % nanoseconds_per_second / 1000);
 }
 
 /// Without control characters, since the text may come from anybody.

@@ -34,15 +34,15 @@ Usage: tutti doctor [OPTIONS]
 Exit code 0, or 1 when something that every job needs does not work.
 )";
 
-struct Options {
+struct DoctorOptions {
   bool environment = false;
   bool json = false;
   bool help = false;
   int ranks = 0;
 };
 
-Options parse(int argc, char** argv) {
-  Options options;
+DoctorOptions parse(int argc, char** argv) {
+  DoctorOptions options;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--env") {
@@ -81,7 +81,7 @@ void print_environment() {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -96,7 +96,7 @@ std::string quoted(std::string_view text) {
 /// {"a": "b", ...}
 std::string object(const std::vector<std::pair<std::string_view, std::string>>& members) {
   std::vector<std::string> parts;
-  for (const auto& [name, value] : members) parts.push_back(quoted(name) + ": " + quoted(value));
+  for (const auto& [name, value] : members) parts.push_back(json_string(name) + ": " + json_string(value));
   return fmt::format("{{{}}}", fmt::join(parts, ", "));
 }
 
@@ -151,7 +151,7 @@ void print_json(const std::vector<Finding>& findings, bool good) {
                              {"found", finding.found},
                              {"remedy", finding.level == Level::ok ? "" : finding.remedy}}));
   }
-  fmt::print("{{\n\"version\": {},\n\"good\": {},\n\"checks\": [\n  {}\n]\n}}\n", quoted(TUTTI_VERSION), good,
+  fmt::print("{{\n\"version\": {},\n\"good\": {},\n\"checks\": [\n  {}\n]\n}}\n", json_string(TUTTI_VERSION), good,
              fmt::join(checks, ",\n  "));
 }
 
@@ -167,7 +167,7 @@ void refuse_system_calls() {
 }  // namespace
 
 int doctor_main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
+  const DoctorOptions options = parse(argc, argv);
   if (options.help) {
     print_text(usage);
     return exit_success;

@@ -27,8 +27,6 @@
 namespace tutti::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 Finding interfaces() {
   std::vector<std::string> list;
   for (const rendezvous::Interface& one : rendezvous::interfaces()) {
@@ -151,12 +149,12 @@ Finding loopback() {
     const Connection connection = connect_to_ourselves();
     constexpr int rounds = 200;
     hand_over(connection.client, connection.server);
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < rounds; ++i) {
       hand_over(connection.client, connection.server);
       hand_over(connection.server, connection.client);
     }
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
     std::string available;
     std::ifstream file{"/proc/sys/net/ipv4/tcp_available_congestion_control"};
     std::getline(file, available);

@@ -34,8 +34,6 @@
 namespace tutti::cli {
 namespace {
 
-using namespace transport;
-using Clock = std::chrono::steady_clock;
 constexpr int patience_ms = 1000;
 constexpr std::uint64_t pattern = 0x7475747469212121;
 
@@ -63,10 +61,10 @@ bool readable(int fd) {
 /// In the other process: asks for the segment and writes the pattern into it.
 int fill_segment(const std::string& name) {
   Descriptor socket;
-  if (connect_unix(name, socket) != Attempt::done || !readable(socket.get())) return 1;
+  if (transport::connect_unix(name, socket) != transport::Attempt::done || !readable(socket.get())) return 1;
   std::array<std::byte, 1> byte{};
-  const Received received = receive_with_descriptor(socket, byte);
-  if (received.attempt != Attempt::done) return 1;
+  const transport::Received received = transport::receive_with_descriptor(socket, byte);
+  if (received.attempt != transport::Attempt::done) return 1;
   void* const memory =
       ::mmap(nullptr, sizeof pattern, PROT_READ | PROT_WRITE, MAP_SHARED, received.descriptor.get(), 0);
   if (memory == MAP_FAILED) return 2;
@@ -82,7 +80,7 @@ std::string try_segment() {
   const pid_t child = in_child([name = net::local_address(listener).name()] { return fill_segment(name); });
   const Descriptor peer = readable(listener.get()) ? net::accept_next(listener) : Descriptor{};
   constexpr std::array<std::byte, 1> byte{};
-  const bool sent = peer && send_with_descriptor(peer, byte, segment) == Attempt::done;
+  const bool sent = peer && transport::send_with_descriptor(peer, byte, segment) == transport::Attempt::done;
   const int result = result_of(child);
   if (!sent) return "the other process could not connect";
   if (result != 0) return result == 2 ? "the other process could not map the segment" : "the other process failed";
@@ -187,10 +185,10 @@ std::vector<double> wake_up_times() {
   });
   std::vector<double> times;
   for (std::uint32_t i = 1; i <= rounds; ++i) {
-    const auto begin = Clock::now();
+    const auto begin = std::chrono::steady_clock::now();
     set_and_wake(ping, i);
     if (!sleep_until(pong, i)) break;
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
+    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count());
   }
   if (result_of(child) != 0) times.clear();
   ::munmap(memory, 4096);
@@ -200,9 +198,9 @@ std::vector<double> wake_up_times() {
 
 double yield_time() {
   constexpr int rounds = 2000;
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < rounds; ++i) ::sched_yield();
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / rounds;
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / rounds;
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ ol li{margin:.4rem 0}
 @media(min-width:60rem){figure{width:56rem;margin-left:calc((100% - 56rem)/2)}}
 )";
 
-std::string escaped(std::string_view text) {
+std::string escaped_html(std::string_view text) {
   std::string result;
   for (const char c : text) switch (c) {
       case '<':
@@ -102,8 +102,8 @@ void put_inside(cmark_node* image, std::span<const LessonFile> files) {
   const std::string html = fmt::format(
       "<figure tabindex=\"0\"><img src=\"{}\" alt=\"{}\"><figcaption>{}. Drawn by <code>{}</code>; with <code>--html "
       "page.html</code> added it writes a page that plays it</figcaption></figure>",
-      as_address(picture.content), escaped(words_of(image)), escaped(words_of(image)),
-      escaped(cmark_node_get_title(image)));
+      as_address(picture.content), escaped_html(words_of(image)), escaped_html(words_of(image)),
+      escaped_html(cmark_node_get_title(image)));
   cmark_node* const figure = cmark_node_new(CMARK_NODE_HTML_BLOCK);
   cmark_node_set_literal(figure, html.c_str());
   cmark_node* const paragraph = cmark_node_parent(image);
@@ -166,25 +166,25 @@ std::string framed(const std::string& title, const std::string& navigation, cons
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n"
       "<title>{} - tutti</title>\n<style>{}</style>\n</head>\n<body>\n{}<main>\n{}</main>\n{}</body>\n</html>\n",
-      escaped(title), style, navigation, body, navigation);
+      escaped_html(title), style, navigation, body, navigation);
 }
 
 std::string navigation(std::span<const LessonFile> lessons, std::size_t here) {
   std::string links;
   if (here > 0)
     links += fmt::format("<a rel=\"prev\" href=\"{}\">Previous: {}</a>\n", page_name(lessons[here - 1].name),
-                         escaped(lesson_title(lessons[here - 1])));
+                         escaped_html(lesson_title(lessons[here - 1])));
   links += "<a class=\"all\" href=\"index.html\">All lessons</a>\n";
   if (here + 1 < lessons.size())
     links += fmt::format("<a class=\"next\" rel=\"next\" href=\"{}\">Next: {}</a>\n", page_name(lessons[here + 1].name),
-                         escaped(lesson_title(lessons[here + 1])));
+                         escaped_html(lesson_title(lessons[here + 1])));
   return "<nav aria-label=\"Lessons\">\n" + links + "</nav>\n";
 }
 
 Page contents(std::span<const LessonFile> lessons) {
   std::string list;
   for (const LessonFile& lesson : lessons)
-    list += fmt::format("<li><a href=\"{}\">{}</a></li>\n", page_name(lesson.name), escaped(lesson_title(lesson)));
+    list += fmt::format("<li><a href=\"{}\">{}</a></li>\n", page_name(lesson.name), escaped_html(lesson_title(lesson)));
   return {
       "index.html",
       framed("Lessons", "",

@@ -32,14 +32,14 @@
 namespace tutti::cli {
 namespace {
 
-constexpr const char* examples =
+constexpr const char* store_examples =
     "Examples:\n"
     "  tutti store --port 29500                 serve; the ranks get TUTTI_RDZV=store://127.0.0.1:29500\n"
     "  tutti store --host n0 --secret-file FILE serve other hosts; the ranks get TUTTI_SECRET_FILE=FILE, too\n"
     "  tutti store set colour green             set a value that other ranks or PyTorch's TCPStore see\n"
     "  tutti store wait ready --timeout 60      until another client sets the key\n";
 
-struct Words {
+struct StoreWords {
   std::string host = "127.0.0.1";
   std::string port = "29500";
   std::string rendezvous = variable("TUTTI_RDZV").value_or("127.0.0.1:29500");
@@ -76,7 +76,7 @@ class EndSignals {
   sigset_t before_{};
 };
 
-void serve(const Words& words) {
+void serve(const StoreWords& words) {
   const rendezvous::Endpoint endpoint{words.host, rendezvous::parse_port(words.port, "--port")};
   const EndSignals signals;
   raise_descriptor_limit();  // each client takes a descriptor
@@ -98,7 +98,7 @@ void serve(const Words& words) {
   signals.wait();
 }
 
-std::shared_ptr<Store> connect(const Words& words) {
+std::shared_ptr<Store> connect(const StoreWords& words) {
   std::string_view text = words.rendezvous;
   for (const std::string_view scheme : {"tcp://", "store://"})
     if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
@@ -116,7 +116,7 @@ std::shared_ptr<Store> connect(const Words& words) {
 
 /// `call` on the store. A store gives the same error for keys that do not come in time and for a server that is lost.
 template <class Call>
-auto wait_in(Words& words, Call call) {
+auto wait_in(StoreWords& words, Call call) {
   const auto store = connect(words);
   const auto begin = std::chrono::steady_clock::now();
   try {
@@ -128,13 +128,13 @@ auto wait_in(Words& words, Call call) {
   }
 }
 
-void add_secret(CLI::App& command, Words& words) {
+void add_secret(CLI::App& command, StoreWords& words) {
   command.add_option("--secret-file", words.secret_file,
                      "File with the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE");
   command.add_flag("--tls", words.tls, "Encrypt connections (also TUTTI_TLS=1); needs a secret");
 }
 
-CLI::App* client_command(CLI::App& app, Words& words, const char* name, const char* meaning) {
+CLI::App* client_command(CLI::App& app, StoreWords& words, const char* name, const char* meaning) {
   CLI::App* command = app.add_subcommand(name, meaning);
   command->add_option("--rdzv", words.rendezvous, "host:port of the store; TUTTI_RDZV, if set")->capture_default_str();
   add_secret(*command, words);
@@ -143,13 +143,13 @@ CLI::App* client_command(CLI::App& app, Words& words, const char* name, const ch
 }
 
 /// Declares the subcommands; `action` is set to that of the chosen one.
-void declare(CLI::App& app, Words& words, std::function<int()>& action) {
+void declare(CLI::App& app, StoreWords& words, std::function<int()>& action) {
   app.add_option("--host", words.host, "Address to listen on, and on no other")->capture_default_str();
   app.add_option("--port", words.port, "Port; 0: a free one")->capture_default_str();
   add_secret(app, words);
   app.add_flag("--insecure", words.insecure, "Serve other hosts without a secret (also TUTTI_INSECURE=1)");
   app.require_subcommand(0, 1);
-  app.footer(examples);
+  app.footer(store_examples);
 
   const auto on = [&action](CLI::App* command, std::function<int()> body) {
     command->callback([&action, body = std::move(body)] { action = body; });
@@ -198,7 +198,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
 }  // namespace
 
 int store_main(int argc, char** argv) {
-  Words words;
+  StoreWords words;
   std::function<int()> action = [&] {
     serve(words);
     return exit_success;

@@ -20,7 +20,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr const char* examples = R"(Example:
+constexpr const char* trace_examples = R"(Example:
   tutti run -n 4 --trace t.json ./prog
   tutti trace t.json)";
 
@@ -116,7 +116,7 @@ int trace_main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Show this help");
   std::string path;
   app.add_option("FILE", path, "The file that `tutti run --trace FILE` wrote")->required();
-  app.footer(examples);
+  app.footer(trace_examples);
   if (!parse_command_line(app, argc, argv, "trace")) return exit_success;
   report(path);
   return exit_success;
