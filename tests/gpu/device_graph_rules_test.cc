@@ -33,9 +33,9 @@ namespace {
 
 namespace cuda = tutti::cuda;
 namespace gpu = tutti::gpu;
+using tutti::at;
 using tutti::Communicator;
 using tutti::ErrorCode;
-using tutti::testing::at;
 using tutti::testing::CapturedGraph;
 using tutti::testing::code_of;
 using tutti::testing::context;

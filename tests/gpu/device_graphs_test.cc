@@ -26,8 +26,8 @@ namespace {
 
 namespace cuda = tutti::cuda;
 namespace gpu = tutti::gpu;
+using tutti::at;
 using tutti::Communicator;
-using tutti::testing::at;
 using tutti::testing::CapturedGraph;
 using tutti::testing::context;
 using tutti::testing::Current;
