@@ -24,12 +24,12 @@ bool has_root(Collective collective) {
   return collective == broadcast || collective == reduce || collective == scatter || collective == gather;
 }
 
-std::vector<Plan> plans_of_all(Collective collective, const char* name, const Shape& shape) {
+std::vector<Plan> plans_by_name(Collective collective, const char* name, const Shape& shape) {
   return algorithms::plans_of_all(find(collective, name), shape);
 }
 
 BoardProgram program(Collective collective, const char* name, const Shape& shape) {
-  const Lowering made = lower_to_board(plans_of_all(collective, name, shape));
+  const Lowering made = lower_to_board(plans_by_name(collective, name, shape));
   REQUIRE(made.why_not == "");
   return made.programs[static_cast<std::size_t>(shape.rank)];
 }
@@ -42,12 +42,12 @@ std::vector<int> ranks_of(const BoardProgram::Round& round) {
 
 // ---- The proof -------------------------------------------------------------------------------------------------
 
-struct Count {
+struct Proved {
   std::size_t boards = 0;
   std::size_t windows = 0;
 };
 
-void prove(const Entry& entry, const Shape& shape, Count& proved) {
+void prove(const Entry& entry, const Shape& shape, Proved& proved) {
   CAPTURE(std::string{name_of(entry.collective)});
   CAPTURE(std::string{entry.name});
   CAPTURE(shape.ranks);
@@ -72,7 +72,7 @@ void prove(const Entry& entry, const Shape& shape, Count& proved) {
 }
 
 TEST_CASE("every algorithm of the catalogue that runs on boards is right there, for 1 to 64 ranks") {
-  Count proved;
+  Proved proved;
   const int most = tutti::testing::only_a_sanitized_sample() ? 20 : 64;
   tutti::testing::Lot lot{2, 8};
   for (const Entry& entry : catalogue()) {
@@ -172,7 +172,7 @@ TEST_CASE("of a scatter only the root posts, the parts of the others") {
 }
 
 TEST_CASE("in shared buffers of an all_reduce each rank folds a part and writes it to all") {
-  const auto lowered = lower_to_board(plans_of_all(all_reduce, "direct_two_shot", {0, 3}));
+  const auto lowered = lower_to_board(plans_by_name(all_reduce, "direct_two_shot", {0, 3}));
   const WindowProgram made = lower_to_windows(lowered.programs, 0)[1];
   REQUIRE(made.tasks.size() == 1);
   CHECK(made.tasks[0].dst == out(1));
@@ -183,14 +183,14 @@ TEST_CASE("in shared buffers of an all_reduce each rank folds a part and writes 
 }
 
 TEST_CASE("in shared buffers the root writes what only it has, and everything else is read") {
-  const auto scattered = lower_to_board(plans_of_all(scatter, "direct", {0, 2, 1}));
+  const auto scattered = lower_to_board(plans_by_name(scatter, "direct", {0, 2, 1}));
   const std::vector<WindowProgram> pushed = lower_to_windows(scattered.programs, 1);
   CHECK(pushed[0].tasks.empty());
   CHECK(pushed[1].tasks.size() == 2);
   CHECK_FALSE(pushed[0].shares_input);
   CHECK(pushed[0].shares_output);
   for (const int root : {0, 1}) {
-    const auto gathered = lower_to_board(plans_of_all(gather, "direct", {0, 2, root}));
+    const auto gathered = lower_to_board(plans_by_name(gather, "direct", {0, 2, root}));
     const std::vector<WindowProgram> pulled = lower_to_windows(gathered.programs, root);
     CHECK(pulled[static_cast<std::size_t>(1 - root)].tasks.empty());
     CHECK(pulled[0].shares_input);
@@ -201,7 +201,7 @@ TEST_CASE("in shared buffers the root writes what only it has, and everything el
 // ---- Plans that stay on links ----------------------------------------------------------------------------------
 
 std::string why_not(Collective collective, const char* name, int ranks) {
-  return lower_to_board(plans_of_all(collective, name, {0, ranks})).why_not;
+  return lower_to_board(plans_by_name(collective, name, {0, ranks})).why_not;
 }
 
 TEST_CASE("plans that cannot run on a board say why") {
@@ -272,7 +272,7 @@ TEST_CASE("the proof finds what is wrong with a program for a board") {
   for (const Spoilt& one : cases) {
     CAPTURE(std::string{one.finds});
     const Entry& entry = *find(one.collective, one.name).entry;
-    Lowering made = lower_to_board(plans_of_all(one.collective, one.name, {0, 3}));
+    Lowering made = lower_to_board(plans_by_name(one.collective, one.name, {0, 3}));
     REQUIRE(made.programs.size() == 3);
     one.spoil(made.programs);
     const Verdict verdict = check_board(one.collective, {0, 3}, made.programs, {entry.equal_parts, entry.rank_order});
@@ -283,7 +283,7 @@ TEST_CASE("the proof finds what is wrong with a program for a board") {
 }
 
 TEST_CASE("the proof finds ranks that write what others touch in shared buffers") {
-  const auto lowered = lower_to_board(plans_of_all(all_reduce, "direct", {0, 3}));
+  const auto lowered = lower_to_board(plans_by_name(all_reduce, "direct", {0, 3}));
   const std::vector<WindowProgram> one_shot = lower_to_windows(lowered.programs, 0);  // writes what others still read
   const Verdict verdict = check_windows(all_reduce, {0, 3}, one_shot, {false, true});
   CHECK(problems(verdict).find("which rank 1 writes (in place)") != std::string::npos);

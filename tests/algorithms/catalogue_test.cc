@@ -9,13 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "tests/algorithms/entries.h"
 #include "tests/algorithms/lockstep.h"
 #include "tests/support/sample.h"
+#include "tests/support/text.h"
 #include "tutti/error.h"
 #include "tutti/types.h"
 
 namespace tutti::algorithms {
 namespace {
+
+using tutti::testing::contains;
 
 std::vector<Collective> all_collectives() {
   std::vector<Collective> found;
@@ -34,15 +38,6 @@ std::string complaint(Collective collective, const std::string& name) {
   return {};
 }
 
-bool contains(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
-
-std::vector<Plan> plans_of_all(const Entry& entry, int ranks, int root, int pipeline = 1) {
-  std::vector<Plan> plans;
-  for (int rank = 0; rank < ranks; ++rank)
-    plans.push_back(entry.build({.rank = rank, .ranks = ranks, .root = root, .pipeline = pipeline}));
-  return plans;
-}
-
 TEST_CASE("no plan needs the network to store a message") {
   tutti::testing::Lot lot{1, 6};
   for (const Entry& entry : catalogue())
@@ -53,7 +48,7 @@ TEST_CASE("no plan needs the network to store a message") {
         CAPTURE(std::string{name_of(entry.collective)});
         CAPTURE(ranks);
         CAPTURE(pipeline);
-        const std::vector<Plan> plans = plans_of_all(entry, ranks, ranks / 3, pipeline);
+        const std::vector<Plan> plans = testing::build_all(entry, {0, ranks, ranks / 3, pipeline});
         REQUIRE(testing::Lockstep{plans}.steps_left() == 0);
       }
 }

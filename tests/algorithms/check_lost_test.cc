@@ -18,7 +18,7 @@ namespace {
 
 using enum Collective;
 
-struct Count {
+struct SpoiltCount {
   int spoilt = 0;
   int named = 0;
 };
@@ -29,7 +29,7 @@ bool all_say(const Verdict& verdict, const std::string& text) {
 }
 
 /// Each reduction on arrival in turn becomes a plain receive, which loses what the rank had.
-void spoil_each(const Entry& entry, int ranks, Count& count) {
+void spoil_each(const Entry& entry, int ranks, SpoiltCount& count) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) plans.push_back(entry.build({rank, ranks, 0, 1, 2}));
   for (int rank = 0; rank < ranks; ++rank)
@@ -50,7 +50,7 @@ void spoil_each(const Entry& entry, int ranks, Count& count) {
 }
 
 TEST_CASE("a reduction turned into a receive is found: its rank is named, and nearly always its step") {
-  Count count;
+  SpoiltCount count;
   for (const Collective collective : {all_reduce, reduce, reduce_scatter})
     for (const Entry& entry : catalogue(collective))
       for (const int ranks : {2, 3, 4, 5, 8}) spoil_each(entry, ranks, count);

@@ -147,7 +147,7 @@ TEST_CASE("circulant halving moves all parts but one in the fewest rounds, at mo
 
 /// What a family's file says it costs, of `n` ranks and a pipeline of 1: steps in a row, blocks that the busiest rank
 /// sends (of n in the vector), most scratch blocks at one rank.
-struct Cost {
+struct StatedCost {
   Collective collective;
   const char* name;
   std::function<int(int n)> steps;
@@ -168,7 +168,7 @@ int subtree(int n) {
   return largest > 1 ? largest : 0;
 }
 
-const std::vector<Cost> costs{
+const std::vector<StatedCost> costs{
     {Collective::all_reduce, "ring", two_trips, two_trips, none},
     {Collective::all_gather, "ring", all_but_one, all_but_one, none},
     {Collective::reduce_scatter, "ring", all_but_one, all_but_one, [](int n) { return std::max(n - 2, 0); }},
@@ -195,7 +195,7 @@ const std::vector<Cost> costs{
 };
 
 TEST_CASE("an algorithm costs what its file says") {
-  for (const Cost& cost : costs)
+  for (const StatedCost& cost : costs)
     for (int ranks = 1; ranks <= 34; ++ranks) {
       CAPTURE(std::string{cost.name});
       CAPTURE(std::string{name_of(cost.collective)});

@@ -11,8 +11,6 @@
 namespace tutti::algorithms::testing {
 namespace {
 
-using Kind = Mutation::Kind;
-
 constexpr int operands = 3;
 constexpr std::array kind_names = {"drop", "duplicate", "redirect", "swap", "shift", "rebuffer", "reverb", "unorder"};
 
@@ -90,13 +88,6 @@ Plan without_edge(const Plan& plan, StepId from, int which) {
   return changed;
 }
 
-bool same_step(const Step& a, const Step& b) {
-  if (a.verb != b.verb || a.peer != b.peer) return false;
-  for (int which = 0; which < operands; ++which)
-    if (uses(a, which) && operand(a, which) != operand(b, which)) return false;
-  return true;
-}
-
 }  // namespace
 
 std::string to_string(const Mutation& mutation) {
@@ -110,23 +101,24 @@ std::vector<Mutation> all_mutations(const Plan& plan) {
   const int rank = plan.shape.rank;
   for (StepId id = 0; id < plan.steps.size(); ++id) {
     const Step& step = plan.steps[id];
-    const auto add = [&](Kind kind, int variant = 0) { mutations.push_back({kind, rank, id, variant}); };
-    add(Kind::drop);
-    add(Kind::duplicate);
+    const auto add = [&](Mutation::Kind kind, int variant = 0) { mutations.push_back({kind, rank, id, variant}); };
+    add(Mutation::Kind::drop);
+    add(Mutation::Kind::duplicate);
     if (!is_local(step.verb) && plan.shape.ranks > 2) {
-      add(Kind::redirect, 0);
-      add(Kind::redirect, 1);
+      add(Mutation::Kind::redirect, 0);
+      add(Mutation::Kind::redirect, 1);
     }
-    if (id + 1 < plan.steps.size()) add(Kind::swap);
+    if (id + 1 < plan.steps.size()) add(Mutation::Kind::swap);
     for (int which = 0; which < operands; ++which) {
       if (!uses(step, which)) continue;
       for (int variant = 2 * which; variant < 2 * which + 2; ++variant) {
-        add(Kind::shift, variant);
-        add(Kind::rebuffer, variant);
+        add(Mutation::Kind::shift, variant);
+        add(Mutation::Kind::rebuffer, variant);
       }
     }
-    if (step.verb != Verb::send) add(Kind::reverb);
-    for (std::size_t edge = 0; edge < plan.successors(id).size(); ++edge) add(Kind::unorder, static_cast<int>(edge));
+    if (step.verb != Verb::send) add(Mutation::Kind::reverb);
+    for (std::size_t edge = 0; edge < plan.successors(id).size(); ++edge)
+      add(Mutation::Kind::unorder, static_cast<int>(edge));
   }
   return mutations;
 }
@@ -137,28 +129,28 @@ std::optional<Plan> apply(const Mutation& mutation, Collective collective, const
   const auto at = steps.begin() + mutation.step;
   bool sensible = true;
   switch (mutation.kind) {
-    case Kind::drop:
+    case Mutation::Kind::drop:
       steps.erase(at);
       break;
-    case Kind::duplicate:
+    case Mutation::Kind::duplicate:
       steps.insert(at, Step{step});
       break;
-    case Kind::redirect:
+    case Mutation::Kind::redirect:
       sensible = redirect(step, plan, mutation.variant);
       break;
-    case Kind::swap:
+    case Mutation::Kind::swap:
       std::iter_swap(at, at + 1);
       break;
-    case Kind::shift:
+    case Mutation::Kind::shift:
       sensible = shift(step, plan, mutation.variant);
       break;
-    case Kind::rebuffer:
+    case Mutation::Kind::rebuffer:
       sensible = rebuffer(step, plan, mutation.variant);
       break;
-    case Kind::reverb:
+    case Mutation::Kind::reverb:
       reverb(step);
       break;
-    case Kind::unorder:
+    case Mutation::Kind::unorder:
       return without_edge(plan, mutation.step, mutation.variant);
   }
   if (!sensible) return std::nullopt;
@@ -170,6 +162,13 @@ Plan rebuild(Collective collective, const Plan& plan, const std::vector<Step>& s
   for (const int like : plan.scratch_like) builder.scratch({Buffer::output, like, 1});
   for (const Step& step : steps) builder.add(step);
   return std::move(builder).build();
+}
+
+bool same_step(const Step& a, const Step& b) {
+  if (a.verb != b.verb || a.peer != b.peer) return false;
+  for (int which = 0; which < operands; ++which)
+    if (uses(a, which) && operand(a, which) != operand(b, which)) return false;
+  return true;
 }
 
 bool same(const Plan& a, const Plan& b) {
@@ -194,7 +193,7 @@ bool same_but_for_names(const Plan& a, const Plan& b, StepId step) {
 }
 
 bool edge_is_implied(const Mutation& mutation, const Plan& original, const Plan& mutated) {
-  if (mutation.kind != Kind::unorder) return false;
+  if (mutation.kind != Mutation::Kind::unorder) return false;
   const StepId target = original.successors(mutation.step)[static_cast<std::size_t>(mutation.variant)];
   std::vector<StepId> open{mutation.step};
   std::vector<bool> seen(mutated.steps.size(), false);

@@ -38,6 +38,9 @@ std::optional<Plan> apply(const Mutation& mutation, Collective collective, const
 /// The plan that PlanBuilder makes of a plan's list of steps.
 Plan rebuild(Collective collective, const Plan& plan, const std::vector<Step>& steps);
 
+/// They do the same with the same peer; operands that neither uses may differ.
+bool same_step(const Step& a, const Step& b);
+
 /// Same steps, lanes and order.
 bool same(const Plan& a, const Plan& b);
 /// Same steps, lanes and order once the steps `step` and `step + 1` have changed names.

@@ -11,6 +11,7 @@
 
 #include "algorithms/catalogue.h"
 #include "algorithms/check.h"
+#include "tests/algorithms/entries.h"
 #include "tests/algorithms/mutants.h"
 #include "tests/algorithms/random_order.h"
 #include "tests/support/sample.h"
@@ -29,14 +30,6 @@ struct Tally {
   std::size_t agreed = 0;
   std::size_t equivalent() const { return identical + renamed + implied + survived; }
 };
-
-Claims claims_of(const Entry& entry) { return {entry.equal_parts, entry.rank_order}; }
-
-std::vector<Plan> build_all(const Entry& entry, Shape shape) {
-  std::vector<Plan> plans;
-  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) plans.push_back(entry.build(shape));
-  return plans;
-}
 
 /// Why a mutant that passed is right after all; empty if it is not. `plans` are those with the mutant among them.
 std::string trouble_with(const Entry& entry, const std::vector<Plan>& plans, const Mutation& mutation,

@@ -9,20 +9,16 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/describe.h"
 #include "tests/algorithms/hand_made.h"
+#include "tests/algorithms/mutants.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
 namespace {
 
-bool same_step(const Step& a, const Step& b) {
-  return a.verb == b.verb && (is_local(a.verb) || a.peer == b.peer) && (!writes_dst(a.verb) || a.dst == b.dst) &&
-         (!reads_left(a.verb) || a.left == b.left) && (!reads_right(a.verb) || a.right == b.right);
-}
-
 /// Also the order of successors, which assemble() sorts, as builders happen to do.
 void check_same(const Plan& a, const Plan& b) {
   REQUIRE(a.steps.size() == b.steps.size());
-  for (StepId step = 0; step < a.steps.size(); ++step) CHECK(same_step(a.steps[step], b.steps[step]));
+  for (StepId step = 0; step < a.steps.size(); ++step) CHECK(testing::same_step(a.steps[step], b.steps[step]));
   CHECK(a.shape.rank == b.shape.rank);
   CHECK(a.waits_for == b.waits_for);
   CHECK(a.successor_begin == b.successor_begin);

@@ -10,17 +10,10 @@
 
 #include "algorithms/catalogue.h"
 #include "algorithms/replay.h"
+#include "tests/algorithms/entries.h"
 
 namespace tutti::algorithms::testing {
 namespace {
-
-std::vector<Plan> build_all(const Entry& entry, int ranks, int pipeline) {
-  std::vector<Plan> plans;
-  for (int rank = 0; rank < ranks; ++rank) plans.push_back(entry.build({rank, ranks, 0, pipeline, 2}));
-  return plans;
-}
-
-Claims claims_of(const Entry& entry) { return {entry.equal_parts, entry.rank_order}; }
 
 /// A little more than that ratio, so that no message ends exactly when another one does.
 Cost cost_at(double octaves) {
@@ -41,7 +34,7 @@ TEST_CASE("paces are what replays take") {
     if (!entry.has_slices) continue;
     for (const int ranks : {2, 5, 8, 13})
       for (const int pipeline : {1, 2, 8}) {
-        const std::vector<Plan> plans = build_all(entry, ranks, pipeline);
+        const std::vector<Plan> plans = build_all(entry, {0, ranks, 0, pipeline});
         const std::vector<Pace> found = paces(entry.collective, plans, claims_of(entry));
         REQUIRE(!found.empty());
         CHECK(found.front().from == -most_octaves * ratio_steps);
@@ -63,9 +56,9 @@ TEST_CASE("cutting each rank's part gains nothing where adding up is free") {
     for (const int ranks : {2, 5, 8})
       for (double octaves = -9; octaves <= 9; ++octaves) {
         Cost cost = cost_at(octaves);
-        const auto plain = replay(entry.collective, build_all(entry, ranks, 1), claims_of(entry), cost).end;
+        const auto plain = replay(entry.collective, build_all(entry, {0, ranks, 0, 1}), claims_of(entry), cost).end;
         cost.block /= 4;
-        const auto cut = replay(entry.collective, build_all(entry, ranks, 4), claims_of(entry), cost).end;
+        const auto cut = replay(entry.collective, build_all(entry, {0, ranks, 0, 4}), claims_of(entry), cost).end;
         CHECK_MESSAGE(cut >= plain - plain / 1000, name_of(entry.collective), ' ', std::string(entry.name), " ranks ",
                       ranks);
       }
@@ -73,7 +66,7 @@ TEST_CASE("cutting each rank's part gains nothing where adding up is free") {
 }
 
 TEST_CASE("wrong plans have no pace") {
-  std::vector<Plan> plans = build_all(*find(Collective::all_reduce, "tree").entry, 4, 1);
+  std::vector<Plan> plans = build_all(*find(Collective::all_reduce, "tree").entry, {0, 4});
   plans[2].steps.front().peer = 1;
   CHECK(paces(Collective::all_reduce, plans, {}).empty());
 }

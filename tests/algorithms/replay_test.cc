@@ -12,6 +12,7 @@
 
 #include "algorithms/bounds.h"
 #include "algorithms/catalogue.h"
+#include "tests/algorithms/entries.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/support/sample.h"
 
@@ -20,14 +21,8 @@ namespace {
 
 using enum Collective;
 
-std::vector<Plan> build_all(const Entry& entry, int ranks, int root, int pipeline = 1, int radix = 2) {
-  std::vector<Plan> plans;
-  for (int rank = 0; rank < ranks; ++rank) plans.push_back(entry.build({rank, ranks, root, pipeline, radix}));
-  return plans;
-}
-
 Replay run(const Entry& entry, int ranks, int root = 0, int pipeline = 1, const Cost& cost = {}) {
-  return replay(entry.collective, build_all(entry, ranks, root, pipeline), {entry.equal_parts, entry.rank_order}, cost);
+  return replay(entry.collective, build_all(entry, {0, ranks, root, pipeline}), claims_of(entry), cost);
 }
 
 Replay run(Collective collective, const char* name, int ranks, int pipeline = 1, const Cost& cost = {}) {

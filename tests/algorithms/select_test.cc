@@ -7,19 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
 #include "tutti/error.h"
 #include "tutti/types.h"
 
 namespace tutti::algorithms {
 namespace {
 
+using tutti::testing::contains;
+
 std::string chosen(const TuningTable& table, const Situation& situation) { return to_string(table.select(situation)); }
 
 Situation all_reduce_of(std::size_t bytes, int ranks, std::string_view transport) {
   return {.collective = Collective::all_reduce, .ranks = ranks, .bytes = bytes, .transport = transport};
 }
-
-bool contains(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
 
 TEST_CASE("the first line that matches wins, and both ends of a range belong to it") {
   const TuningTable table = TuningTable::parse(

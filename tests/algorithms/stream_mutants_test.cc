@@ -17,7 +17,7 @@ namespace {
 
 using Kind = StreamCommand::Kind;
 
-constexpr std::size_t calls = 3;
+constexpr std::size_t call_count = 3;
 
 struct Algorithm {
   Collective collective;
@@ -28,16 +28,16 @@ StreamCalls calls_by(Collective collective, const char* name, int ranks, std::ui
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) plans.push_back(find(collective, name).entry->build({rank, ranks}));
   const CallSizes sizes = equal_sizes(collective, plans[0].shape, 50);
-  return {{collective, plans, {16, slots}, {}, 8}, std::vector<CallSizes>(calls, sizes)};
+  return {{collective, plans, {16, slots}, {}, 8}, std::vector<CallSizes>(call_count, sizes)};
 }
 
-struct Tally {
+struct Findings {
   std::size_t mutants = 0;
   std::string texts;
 };
 
 /// Changes each command of that kind, one at a time, and runs the streams in several orders.
-void mutate(Kind kind, const std::function<void(StreamCommands&, std::size_t command)>& change, Tally& tally,
+void mutate(Kind kind, const std::function<void(StreamCommands&, std::size_t command)>& change, Findings& findings,
             const std::function<bool(const StreamCommands&, std::size_t command)>& chosen = {}) {
   const Algorithm algorithms[] = {{Collective::all_reduce, "ring"},
                                   {Collective::all_reduce, "double_binary_tree"},
@@ -47,32 +47,32 @@ void mutate(Kind kind, const std::function<void(StreamCommands&, std::size_t com
     for (const std::uint32_t slots : {1U, 2U}) {
       StreamCalls run = calls_by(algorithm.collective, algorithm.name, 3, slots);
       REQUIRE(run.run({}) == "");
-      for (std::size_t call = 0; call < calls; ++call)
+      for (std::size_t call = 0; call < call_count; ++call)
         for (StreamCommands& commands : run.commands[call])
           for (std::size_t i = 0; i < commands.all.size(); ++i) {
             if (commands.all[i].kind != kind || (chosen && !chosen(commands, i))) continue;
             const StreamCommands original = commands;
             change(commands, i);
-            ++tally.mutants;
+            ++findings.mutants;
             INFO(algorithm.name, " call ", call, ": ", to_string(original, original.all[i]));
             for (const StreamOrder& order : {StreamOrder{}, StreamOrder{StreamOrder::Kind::backwards, 0},
                                              StreamOrder{StreamOrder::Kind::random, 5}}) {
               const std::string said = run.run(order);
               CHECK(said != "");
-              tally.texts += said + "\n";
+              findings.texts += said + "\n";
             }
             commands = original;
           }
     }
-  CHECK(tally.mutants > 20);
+  CHECK(findings.mutants > 20);
 }
 
 void drop(StreamCommands& commands, std::size_t command) {
   commands.all.erase(commands.all.begin() + static_cast<std::ptrdiff_t>(command));
 }
 
-void check_says(const Tally& tally, const std::string& text) {
-  CHECK_MESSAGE(tally.texts.find(text) != std::string::npos, "expected \"", text, "\"");
+void check_says(const Findings& findings, const std::string& text) {
+  CHECK_MESSAGE(findings.texts.find(text) != std::string::npos, "expected \"", text, "\"");
 }
 
 bool uses_slots(const StreamCommands& commands, std::size_t at) {
@@ -96,61 +96,61 @@ auto in_slots(Change change) {
 }  // namespace
 
 TEST_CASE("stream mutants: a missing wait for arrival is found") {
-  Tally tally;
-  mutate(Kind::wait_arrival, drop, tally);
-  check_says(tally, "it reads a slot before it has waited for the message");
+  Findings findings;
+  mutate(Kind::wait_arrival, drop, findings);
+  check_says(findings, "it reads a slot before it has waited for the message");
 }
 
 TEST_CASE("stream mutants: a missing wait for credit is found") {
-  Tally tally;
-  mutate(Kind::wait_credit, drop, tally);
-  check_says(tally, "it overwrites a slot before it has waited for credit");
-  check_says(tally, "there is credit for");  // a barrier writes no slot
+  Findings findings;
+  mutate(Kind::wait_credit, drop, findings);
+  check_says(findings, "it overwrites a slot before it has waited for credit");
+  check_says(findings, "there is credit for");  // a barrier writes no slot
 }
 
 TEST_CASE("stream mutants: a credit that is not returned is found") {
-  Tally tally;
-  mutate(Kind::signal_credit, drop, tally);
-  check_says(tally, "the counter is at");
-  check_says(tally, "which has freed the slots of");
+  Findings findings;
+  mutate(Kind::signal_credit, drop, findings);
+  check_says(findings, "the counter is at");
+  check_says(findings, "which has freed the slots of");
 }
 
 TEST_CASE("stream mutants: an arrival that is not signalled is found") {
-  Tally tally;
-  mutate(Kind::signal_arrival, drop, tally);
-  check_says(tally, "waits forever");
+  Findings findings;
+  mutate(Kind::signal_arrival, drop, findings);
+  check_says(findings, "waits forever");
 }
 
 TEST_CASE("stream mutants: a slot that is off by one is found") {
-  Tally tally;
+  Findings findings;
   const auto next_slot = in_slots([](StreamPlace& place) { ++place.slot; });
-  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, next_slot, tally, uses_slots);
-  check_says(tally, "slot 1 is not that of the next message, 0");
+  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, next_slot, findings, uses_slots);
+  check_says(findings, "slot 1 is not that of the next message, 0");
 }
 
 TEST_CASE("stream mutants: an element that is off by one in its slot is found") {
-  Tally tally;
+  Findings findings;
   const auto next_element = in_slots([](StreamPlace& place) { ++place.offset; });
-  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, next_element, tally, uses_slots);
-  check_says(tally, "other bits than by the plan");
-  check_says(tally, "are outside of a slot of 16");
+  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, next_element, findings, uses_slots);
+  check_says(findings, "other bits than by the plan");
+  check_says(findings, "are outside of a slot of 16");
 }
 
 TEST_CASE("stream mutants: a signal before the copy that it announces is found") {
-  Tally tally;
+  Findings findings;
   const auto hurry = [](StreamCommands& commands, std::size_t at) {
     std::swap(commands.all[at - 1], commands.all[at]);
   };
   for (const Kind kind : {Kind::signal_arrival, Kind::signal_credit})
-    mutate(kind, hurry, tally,
+    mutate(kind, hurry, findings,
            [](const StreamCommands& commands, std::size_t at) { return at > 0 && uses_slots(commands, at - 1); });
-  check_says(tally, "before it has waited");
+  check_says(findings, "before it has waited");
 }
 
 TEST_CASE("stream mutants: a copy or a fold that is missing is found") {
-  Tally tally;
-  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, drop, tally);
-  check_says(tally, "other bits than by the plan");
+  Findings findings;
+  for (const Kind kind : {Kind::copy, Kind::fold}) mutate(kind, drop, findings);
+  check_says(findings, "other bits than by the plan");
 }
 
 TEST_CASE("stream mutants: counters that begin anew at the next call are found") {

@@ -16,6 +16,7 @@
 #include "algorithms/check.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/index.h"
+#include "tests/algorithms/entries.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/algorithms/stream_calls.h"
 #include "tests/support/sample.h"
@@ -24,21 +25,15 @@
 namespace tutti::algorithms::testing {
 namespace {
 
-std::vector<Plan> plans_by(const Entry& entry, Shape shape) {
-  std::vector<Plan> plans;
-  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) plans.push_back(entry.build(shape));
-  return plans;
-}
-
 /// Draws calls of one entry, and runs them.
-class Draws {
+class CallDraws {
  public:
-  explicit Draws(unsigned seed) : random_(seed) {}
+  explicit CallDraws(unsigned seed) : random_(seed) {}
 
   void try_one(const Entry& entry, int ranks, std::uint32_t slots, bool in_place) {
     const Shape shape{0, ranks, draw(0, 1) * (ranks - 1), entry.has_pipeline ? draw(1, 3) : 1,
                       entry.has_radix ? draw(2, 4) : 2};
-    StreamSetup setup{entry.collective, plans_by(entry, shape), {0, slots}, {}, 8};
+    StreamSetup setup{entry.collective, build_all(entry, shape), {0, slots}, {}, 8};
     const StreamUnits units = StreamUnits::of(entry.collective, setup.plans);
     setup.slots.elements = units.most_in_message() * pick({1, 2, 5, 64, 200}) + at(draw(0, 3));
     draw_stages(setup, in_place);
@@ -104,7 +99,7 @@ class Draws {
 }  // namespace
 
 TEST_CASE("streams: every plan has its bits, with all slots and pieces, in place and not, call after call") {
-  Draws draws{tutti::testing::sample_seed(7)};
+  CallDraws draws{tutti::testing::sample_seed(7)};
   tutti::testing::Lot lot{4, 120};
   for (const Entry& entry : catalogue())
     for (int ranks = 1; ranks <= 16; ++ranks)
@@ -135,7 +130,7 @@ TEST_CASE("streams: the verdict of the checker is that of a run") {
 
 TEST_CASE("streams: a long vector goes in rounds, whose pieces fit into slots and keep their blocks") {
   const Entry* const ring = find(Collective::all_reduce, "ring").entry;
-  const std::vector<Plan> plans = plans_by(*ring, {0, 4});
+  const std::vector<Plan> plans = build_all(*ring, {0, 4});
   const StreamUnits units = StreamUnits::of(Collective::all_reduce, plans);
   CHECK(units.most_in_message() == 1);
   const CallSizes sizes = equal_sizes(Collective::all_reduce, {0, 4}, 4000);
@@ -153,7 +148,7 @@ TEST_CASE("streams: a long vector goes in rounds, whose pieces fit into slots an
 
 TEST_CASE("streams: a message of several blocks that lie side by side is one copy") {
   const Entry* const tree = find(Collective::broadcast, "tree").entry;
-  const std::vector<Plan> plans = plans_by(*tree, {0, 8});
+  const std::vector<Plan> plans = build_all(*tree, {0, 8});
   const StreamUnits units = StreamUnits::of(Collective::broadcast, plans);
   CHECK(units.most_in_message() == 1);
   const CallSizes sizes = equal_sizes(Collective::broadcast, {0, 8}, 8000);
@@ -208,7 +203,7 @@ TEST_CASE("streams: what two ranks write side by side is no race, and what they 
 
 TEST_CASE("streams: slots that are too small are refused") {
   const Entry* const bruck = find(Collective::all_to_all, "bruck").entry;
-  const std::vector<Plan> plans = plans_by(*bruck, {0, 8});
+  const std::vector<Plan> plans = build_all(*bruck, {0, 8});
   const StreamUnits units = StreamUnits::of(Collective::all_to_all, plans);
   CHECK(units.most_in_message() == 4);
   const CallSizes sizes = equal_sizes(Collective::all_to_all, {0, 8}, 5);

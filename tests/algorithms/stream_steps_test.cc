@@ -17,8 +17,6 @@
 namespace tutti::algorithms::testing {
 namespace {
 
-using Kind = StreamStep::Kind;
-
 StreamSizes sizes_of(const Shape& shape, std::size_t block) {
   StreamSizes sizes;
   for (int i = 0; i <= shape.ranks * shape.pipeline; ++i) sizes.input.push_back(at(i) * block);
@@ -33,8 +31,8 @@ struct Ends {
   Messages sent, received;
   void add(int rank, const StreamStep& step, const StreamCommands& commands) {
     if (!step.is_message()) return;
-    const bool sends = step.kind == Kind::send || step.kind == Kind::send_credit;
-    const bool is_credit = step.kind == Kind::send_credit || step.kind == Kind::receive_credit;
+    const bool sends = step.kind == StreamStep::Kind::send || step.kind == StreamStep::Kind::send_credit;
+    const bool is_credit = step.kind == StreamStep::Kind::send_credit || step.kind == StreamStep::Kind::receive_credit;
     std::size_t elements = 0;
     for (std::size_t i = step.begin; i < step.end; ++i) elements += commands.all[i].elements;
     const auto number = static_cast<long>(step.number) * (is_credit ? -1 : 1);
@@ -84,10 +82,10 @@ TEST_CASE("steps of streams: each step of a plan is there once in a round, and m
           REQUIRE(step.step < times.size());
           ++times[step.step];
           const Verb verb = plan.steps[step.step].verb;
-          CHECK((step.kind == Kind::send) == (verb == Verb::send));
-          CHECK((step.kind == Kind::receive) == (verb == Verb::recv));
-          CHECK((step.kind == Kind::receive_reduce) == (verb == Verb::recv_reduce));
-          CHECK((step.kind == Kind::copy) == (verb == Verb::copy));
+          CHECK((step.kind == StreamStep::Kind::send) == (verb == Verb::send));
+          CHECK((step.kind == StreamStep::Kind::receive) == (verb == Verb::recv));
+          CHECK((step.kind == StreamStep::Kind::receive_reduce) == (verb == Verb::recv_reduce));
+          CHECK((step.kind == StreamStep::Kind::copy) == (verb == Verb::copy));
         }
         for (StepId id = 0; id < times.size(); ++id) {  // units of few blocks need fewer rounds
           if (plan.steps[id].verb == Verb::copy || plan.steps[id].verb == Verb::reduce) continue;
@@ -117,7 +115,7 @@ TEST_CASE("steps of streams: ranks that open their memory to a leader, which tel
     program.add_round(0, counters, commands);
     const std::vector<StreamStep> steps = steps_of(commands);
     require_all(steps, commands);
-    std::vector<Kind> kinds;
+    std::vector<StreamStep::Kind> kinds;
     for (const StreamStep& step : steps) {
       kinds.push_back(step.kind);
       CHECK(step.step == no_step);

@@ -93,7 +93,7 @@ TEST_CASE("tasks: the leader of all ranks makes one result of all inputs, for al
   CHECK(two[2].sources.size() == 4);
 }
 
-struct Draws {
+struct TaskDraws {
   std::mt19937 random;
   std::size_t calls = 0, commands = 0;
 
@@ -145,7 +145,7 @@ struct Draws {
 };
 
 TEST_CASE("tasks: calls have the bits of the plan, without races, in every order, among calls that use slots") {
-  Draws draws{std::mt19937{tutti::testing::sample_seed(3)}};
+  TaskDraws draws{std::mt19937{tutti::testing::sample_seed(3)}};
   tutti::testing::Lot lot{4, 48};
   for (const Entry& entry : catalogue())
     if (is_of_peer(entry) && !entry.has_pipeline)
@@ -178,7 +178,7 @@ std::vector<std::pair<const char*, StreamCommands>> mistakes(const StreamCommand
 }
 
 TEST_CASE("tasks: every mistake in waits, signals and places is found") {
-  Draws draws{std::mt19937{5}};
+  TaskDraws draws{std::mt19937{5}};
   std::map<std::string, std::size_t> mutants;
   for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "direct"},
                                          {Collective::all_reduce, "direct_two_shot"},

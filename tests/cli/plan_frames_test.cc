@@ -7,6 +7,7 @@
 #include "cli/plan/frames.h"
 #include "cli/plan/svg/svg.h"
 #include "tests/algorithms/hand_made.h"
+#include "tests/support/text.h"
 
 namespace tutti::cli {
 namespace {
@@ -31,16 +32,14 @@ View collected() {
   return view;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_CASE("contributions that are not yet added up are marked as such") {
   const View view = collected();
   const Replays replays = make_replays(view, {.bytes = 3000});
   REQUIRE_FALSE(replays.empty());
-  CHECK(contains(frames_legend(view, replays), "\"+\""));
+  CHECK(testing::contains(frames_legend(view, replays), "\"+\""));
   CHECK(frame(view, replays, 1) == "\nStep 1 of 2: 1>0 [0-2]\n     0-2\n  0 +01.\n  1  .1.\n  2  ..2\n");
   CHECK(frame(view, replays, 2) == "\nStep 2 of 2: 2>0 [0-2]\n     0-2\n  0 >012\n  1  .1.\n  2  ..2\n");
-  CHECK(contains(to_svg(view, replays, {}), "class=\"apart\""));
+  CHECK(testing::contains(to_svg(view, replays, {}), "class=\"apart\""));
 }
 
 TEST_CASE("wrong plans are not run") {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/text.h"
+
 namespace tutti {
 namespace {
 
@@ -39,8 +41,6 @@ class ErrorFile {
   std::filesystem::path folder_;
 };
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 }  // namespace
 
 TEST_CASE("an error file reads as torch's agent wants it") {
@@ -51,11 +51,12 @@ TEST_CASE("an error file reads as torch's agent wants it") {
 
 TEST_CASE("the file of an error is JSON in UTF-8, for any text") {
   const auto written = [](const std::string& message) { return error_file_text(Error{ErrorCode::system, message}, 0); };
-  CHECK(contains(written("a \"b\" \\ c\n\t\x7f"), "a \\\"b\\\" \\\\ c\\u000a\\u0009\\u007f\""));
-  CHECK(contains(written("K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80\""));
+  CHECK(testing::contains(written("a \"b\" \\ c\n\t\x7f"), "a \\\"b\\\" \\\\ c\\u000a\\u0009\\u007f\""));
+  CHECK(testing::contains(written("K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80"),
+                          "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80\""));
   for (const char* wrong :
        {"\xff", "\x80", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80"})
-    CHECK(contains(written(wrong), "system: \\ufffd"));
+    CHECK(testing::contains(written(wrong), "system: \\ufffd"));
 }
 
 TEST_CASE("the first error is left in the file, whole, and nothing beside it") {
