@@ -22,8 +22,6 @@ using rendezvous::LeaveActions;
 using rendezvous::StoreService;
 using rendezvous::TcpStoreServer;
 
-Clock::time_point late() { return Clock::now() + patience; }
-
 /// A client's store of which the process can be killed: its connection ends, and nothing more is said.
 class Mortal final : public Store {
  public:

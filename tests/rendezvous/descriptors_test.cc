@@ -21,17 +21,14 @@ using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 
-const Secret secret = Secret::from_text("known to members only", "test");
-const Secret none;
+constexpr rlim_t descriptor_limit = 200;
 
-constexpr rlim_t few = 200;
-
-/// As long as it lives, this process gets no descriptor above `few`.
+/// As long as it lives, this process gets no descriptor above `descriptor_limit`.
 class FewDescriptors {
  public:
   FewDescriptors() {
     ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit lower{few, before_.rlim_max};
+    const rlimit lower{descriptor_limit, before_.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &lower);
   }
   ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
@@ -42,43 +39,40 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-/// A server of a process that may have `few` descriptors. The tests' own ends need more.
-std::unique_ptr<TcpStoreServer> serve(const Secret& with, const ServerLimits& limits) {
+/// A server of a process that may have `descriptor_limit` descriptors. The tests' own ends need more.
+std::unique_ptr<TcpStoreServer> serve_with_few_descriptors(const Secret& with, const ServerLimits& limits) {
   const FewDescriptors now;
   return std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0}, limits, Clock::now() + patience,
                                           rendezvous::AccessPolicy{.secret = with});
 }
 
-std::string question() {
-  return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes() +
-         StoreMessage{StoreOp::key_count}.bytes();
-}
+std::string question() { return greeting() + StoreMessage{StoreOp::key_count}.bytes(); }
 
 }  // namespace
 
 TEST_CASE("strangers take an eighth of the descriptors at most, with a secret and without") {
-  for (const Secret& with : {secret, none}) {
+  for (const Secret& with : {job_secret, no_secret}) {
     CAPTURE(with.empty());
-    const auto server = serve(with, {.grace = 0ms, .identify = 10 * patience});
-    constexpr std::size_t count = few / 4;
+    const auto server = serve_with_few_descriptors(with, {.grace = 0ms, .identify = 10 * patience});
+    constexpr std::size_t count = descriptor_limit / 4;
     std::vector<RawClient> strangers;
     for (std::size_t i = 0; i < count; ++i) {
       strangers.emplace_back(server->endpoint());
       strangers.back().send(bytes(with.empty() ? "00" : "80"));
     }
-    const std::size_t first_to_stay = count - few / 8;
+    const std::size_t first_to_stay = count - descriptor_limit / 8;
     for (std::size_t i = 0; i < first_to_stay; ++i) REQUIRE(strangers[i].is_closed());
-    CHECK(server->figures().connections <= few / 8);
+    CHECK(server->figures().connections <= descriptor_limit / 8);
     // One may have made room for a connection that has not come.
     for (std::size_t i = first_to_stay + 1; i < count; ++i) CHECK(strangers[i].is_silent());
   }
 }
 
 TEST_CASE("without a secret all clients together take half of the descriptors at most") {
-  const auto server = serve(none, {.idle = 0ms});
+  const auto server = serve_with_few_descriptors(no_secret, {.idle = 0ms});
   constexpr std::size_t beyond = 10;
   std::vector<RawClient> clients;
-  for (std::size_t i = 0; i < few / 2 + beyond; ++i) {
+  for (std::size_t i = 0; i < descriptor_limit / 2 + beyond; ++i) {
     clients.emplace_back(server->endpoint());
     clients.back().send(question());
     REQUIRE(clients.back().recv(8).size() == 8);
@@ -88,10 +82,10 @@ TEST_CASE("without a secret all clients together take half of the descriptors at
 }
 
 TEST_CASE("members of a job with a secret may take all descriptors") {
-  const auto server = serve(secret, {.idle = 0ms});
+  const auto server = serve_with_few_descriptors(job_secret, {.idle = 0ms});
   std::vector<std::shared_ptr<Store>> members;
-  for (std::size_t i = 0; i < few / 2 + 10; ++i) {
-    members.push_back(rendezvous::connect_tcp_store(server->endpoint(), patience, secret));
+  for (std::size_t i = 0; i < descriptor_limit / 2 + 10; ++i) {
+    members.push_back(rendezvous::connect_tcp_store(server->endpoint(), patience, job_secret));
     CHECK(members.back()->add("members", 1) == static_cast<std::int64_t>(i) + 1);
   }
   for (const auto& member : members) CHECK(member->get("members") == std::to_string(members.size()));

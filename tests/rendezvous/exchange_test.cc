@@ -19,7 +19,6 @@ using rendezvous::TcpStoreServer;
 /// The limit of a wait for something that never comes. Ranks that take part must have arrived by then, also on a slow
 /// machine.
 Clock::time_point soon() { return Clock::now() + 60ms; }
-Clock::time_point late() { return Clock::now() + patience; }
 
 std::string value_of(int rank) {
   return std::string(static_cast<std::size_t>(rank * rank), 'v') + std::to_string(rank);

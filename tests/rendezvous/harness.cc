@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "rendezvous/tcp_protocol.h"
+
 namespace tutti::testing {
 
 TempFolder::TempFolder() {
@@ -31,8 +33,6 @@ Error error_of(const std::function<void()>& call) {
   }
   return {ErrorCode::system, ""};
 }
-
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 void run_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(count));
@@ -80,6 +80,10 @@ std::string hex(std::string_view bytes) {
     result += digits[byte & 15];
   }
   return result;
+}
+
+std::string greeting() {
+  return rendezvous::StoreMessage{rendezvous::StoreOp::validate}.u32(rendezvous::store_magic).bytes();
 }
 
 RawClient::RawClient(const rendezvous::Endpoint& server)

@@ -7,8 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "lib/security/secret.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/store_socket.h"
+#include "tests/support/text.h"
 #include "tutti/error.h"
 #include "tutti/store.h"
 
@@ -19,6 +21,13 @@ using Clock = std::chrono::steady_clock;
 
 /// Long enough for anything that will happen at all, also under a sanitizer on a busy machine.
 inline constexpr std::chrono::milliseconds patience{30'000};
+
+inline Clock::time_point late() { return Clock::now() + patience; }
+
+inline const rendezvous::Endpoint any_port{"127.0.0.1", 0};
+
+inline const Secret job_secret = Secret::from_text("known to members only", "test");
+inline const Secret no_secret;
 
 /// A folder that goes with this object.
 class TempFolder {
@@ -38,7 +47,6 @@ class TempFolder {
 
 /// What `call` throws; code `system` and no text when it throws nothing.
 Error error_of(const std::function<void()>& call);
-bool contains(std::string_view text, std::string_view part);
 
 /// Runs body(i) for 0 <= i < count in a thread each; rethrows the first exception.
 void run_threads(int count, const std::function<void(int)>& body);
@@ -49,6 +57,10 @@ bool eventually(const std::function<bool()>& condition);
 /// The bytes that a test writes down in hex, blanks ignored: "00 ce f7 85 3c".
 std::string bytes(std::string_view hex);
 std::string hex(std::string_view bytes);
+
+/// What a client says first.
+std::string greeting();
+inline constexpr const char* greeting_in_hex = "00 ce f7 85 3c";
 
 /// Somebody who speaks to a server byte by byte.
 class RawClient {

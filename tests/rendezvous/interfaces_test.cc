@@ -17,7 +17,7 @@ using rendezvous::Interface;
 using rendezvous::Launch;
 using Variables = std::map<std::string, std::string>;
 
-const std::vector<Interface> host{
+const std::vector<Interface> host_interfaces{
     {"lo", "127.0.0.1", true, true},   {"docker0", "172.17.0.1", false, true}, {"eth0", "10.0.0.5", false, true},
     {"eth1", "10.1.0.5", false, true}, {"ib0", "192.168.7.5", false, true},    {"ib1", "192.168.8.5", false, false},
     {"lo", "::1", true, true},         {"eth0", "fd00::5", false, true},       {"eth0", "fe80::5%eth0", false, true},
@@ -42,7 +42,7 @@ Interface choose_interface(const std::string& url, const Variables& variables = 
 }
 
 std::string chosen(const std::string& route, const Variables& variables = {}) {
-  const Interface interface = choice_among(host, route, variables).interface;
+  const Interface interface = choice_among(host_interfaces, route, variables).interface;
   return interface.name + " " + interface.address;
 }
 
@@ -57,13 +57,13 @@ TEST_CASE("peers get the address from which the route to the rendezvous starts")
 
 TEST_CASE("without a route it is what leads out of this host, before what containers made, before loopback") {
   CHECK(chosen("") == "eth0 10.0.0.5");
-  const std::vector<Interface> few{host[0], host[1]};
+  const std::vector<Interface> few{host_interfaces[0], host_interfaces[1]};
   CHECK(choice_among(few, "").interface.name == "docker0");
   CHECK(choice_among({few.data(), 1}, "").interface.name == "lo");
 }
 
 TEST_CASE("loopback is not offered to peers that are elsewhere") {
-  const std::vector<Interface> only_loopback{host[0]};
+  const std::vector<Interface> only_loopback{host_interfaces[0]};
   CHECK_THROWS_AS(choice_among(only_loopback, "10.0.0.5"), Error);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("TUTTI_SOCKET_IFNAME takes NCCL's grammar") {
 TEST_CASE("further interfaces that are named may be used, too, in the order of the names") {
   const auto others = [](const char* names, const char* route = "10.0.0.5") {
     std::string list;
-    for (const Interface& other : choice_among(host, route, {{"TUTTI_SOCKET_IFNAME", names}}).others)
+    for (const Interface& other : choice_among(host_interfaces, route, {{"TUTTI_SOCKET_IFNAME", names}}).others)
       list += (list.empty() ? "" : " ") + other.name + " " + other.address;
     return list;
   };
@@ -95,15 +95,15 @@ TEST_CASE("further interfaces that are named may be used, too, in the order of t
   CHECK(others("ib,eth") == "ib0 192.168.7.5 eth1 10.1.0.5");  // ib1 is down
   CHECK(others("eth,ib,lo", "10.1.0.5") == "eth0 10.0.0.5 ib0 192.168.7.5");
   CHECK(others("^docker").empty());  // no interface is named
-  CHECK(choice_among(host, "10.0.0.5").others.empty());
-  CHECK(
-      choice_among(host, "10.0.0.5", {{"NCCL_SOCKET_IFNAME", "eth,ib"}}).others.empty());  // meant for another library
+  CHECK(choice_among(host_interfaces, "10.0.0.5").others.empty());
+  CHECK(choice_among(host_interfaces, "10.0.0.5", {{"NCCL_SOCKET_IFNAME", "eth,ib"}})
+            .others.empty());  // meant for another library
 }
 
 TEST_CASE("names without an interface that can be used are told") {
   const auto without = [](const char* variable, const char* names) {
     std::string list;
-    for (const std::string& name : choice_among(host, "10.0.0.5", {{variable, names}}).without)
+    for (const std::string& name : choice_among(host_interfaces, "10.0.0.5", {{variable, names}}).without)
       list += (list.empty() ? "" : " ") + name;
     return list;
   };
@@ -139,7 +139,7 @@ TEST_CASE("when no interface fits, the error names the wish and what there is") 
 }
 
 TEST_CASE("a variable of NCCL's or Gloo's that fits nothing does not stop a job of one host, which is warned") {
-  const std::vector<Interface> only_loopback{host[0]};
+  const std::vector<Interface> only_loopback{host_interfaces[0]};
   for (const auto& given : Variables{{"NCCL_SOCKET_IFNAME", "^lo,docker"}, {"GLOO_SOCKET_IFNAME", "eth7"}}) {
     const std::string variable = given.first, names = given.second;
     CAPTURE(variable);
@@ -151,10 +151,10 @@ TEST_CASE("a variable of NCCL's or Gloo's that fits nothing does not stop a job 
                    }).what(),
                    "TUTTI_SOCKET_IFNAME"));
   }
-  CHECK(choice_among(host, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).interface.name == "eth1");
-  CHECK(choice_among(host, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).warning.empty());
+  CHECK(choice_among(host_interfaces, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).interface.name == "eth1");
+  CHECK(choice_among(host_interfaces, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).warning.empty());
   // Our own variable was meant for us.
-  CHECK_THROWS_AS(choice_among(host, "127.0.0.1", {{"TUTTI_SOCKET_IFNAME", "eth7"}}, true), Error);
+  CHECK_THROWS_AS(choice_among(host_interfaces, "127.0.0.1", {{"TUTTI_SOCKET_IFNAME", "eth7"}}, true), Error);
 }
 
 TEST_CASE("all ranks are on one host when the launcher says so, or when they meet on loopback") {

@@ -21,8 +21,6 @@ using rendezvous::find_launch;
 using rendezvous::Launch;
 using rendezvous::open_store;
 
-Clock::time_point late() { return Clock::now() + patience; }
-
 std::uint16_t free_port() { return rendezvous::TcpStoreServer{{"127.0.0.1", 0}}.endpoint().port; }
 
 Launch launch_at(const std::string& url, int rank, int size) {

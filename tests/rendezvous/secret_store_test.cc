@@ -26,16 +26,14 @@ using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 
-const Secret secret = Secret::from_text("known to members only", "test");
 const Secret other_secret = Secret::from_text("known to others, too!", "test");
-const Secret none;
 
-TcpStoreServer serve(const Secret& with = secret, const ServerLimits& limits = {}) {
+TcpStoreServer serve(const Secret& with = job_secret, const ServerLimits& limits = {}) {
   return TcpStoreServer{{"127.0.0.1", 0}, limits, Clock::now() + patience, {.secret = with}};
 }
 
 /// What a member does: both ways, and with an answer.
-void check_serves(const TcpStoreServer& server, const Secret& with = secret) {
+void check_serves_member(const TcpStoreServer& server, const Secret& with = job_secret) {
   const auto store = connect_tcp_store(server.endpoint(), patience, with);
   store->set("colour", "green");
   CHECK(store->get("colour") == "green");
@@ -63,7 +61,7 @@ void tell(Handshake& handshake, std::string_view bytes) {
 
 /// The bytes of a client that proves itself, as far as its next word.
 struct Dialogue {
-  explicit Dialogue(const Secret& with = secret)
+  explicit Dialogue(const Secret& with = job_secret)
       : key(rendezvous::store_key(with)), handshake(Handshake::initiate(key, {.purpose = Purpose::store})) {}
 
   std::string hello() {
@@ -80,16 +78,14 @@ struct Dialogue {
   Handshake handshake;
 };
 
-std::string greeting() { return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
-
 }  // namespace
 
 TEST_CASE("members meet in a store with a secret") {
   const TcpStoreServer server = serve();
   CHECK(server.has_secret());
-  check_serves(server);
+  check_serves_member(server);
   run_threads(8, [&](int i) {
-    const auto store = connect_tcp_store(server.endpoint(), patience, secret);
+    const auto store = connect_tcp_store(server.endpoint(), patience, job_secret);
     store->set(std::to_string(i), "here");
     for (int j = 0; j < 8; ++j) CHECK(store->get(std::to_string(j)) == "here");
   });
@@ -99,20 +95,20 @@ TEST_CASE("members meet in a store with a secret") {
 TEST_CASE("without the secret, or with another, a client is refused and told what to do") {
   const TcpStoreServer server = serve();
   CHECK(contains(complaint(server, other_secret), "did not prove that it knows this job's secret"));
-  CHECK(contains(complaint(server, none), "wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
+  CHECK(contains(complaint(server, no_secret), "wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
   CHECK(server.figures().unproved == 1);
-  const TcpStoreServer open = serve(none);
+  const TcpStoreServer open = serve(no_secret);
   CHECK_FALSE(open.has_secret());
-  CHECK(contains(complaint(open, secret), "started without one or with another"));
-  check_serves(open, none);
-  check_serves(server);
+  CHECK(contains(complaint(open, job_secret), "started without one or with another"));
+  check_serves_member(open, no_secret);
+  check_serves_member(server);
 }
 
 TEST_CASE("where clients choose, those that encrypt and those that do not use one store") {
   const TcpStoreServer server{
-      {"127.0.0.1", 0}, {}, Clock::now() + patience, {.secret = secret, .clients_choose = true}};
-  const auto plain = connect_tcp_store(server.endpoint(), patience, secret);
-  const auto encrypted = connect_tcp_store(server.endpoint(), patience, secret, std::make_shared<TlsProxies>());
+      {"127.0.0.1", 0}, {}, Clock::now() + patience, {.secret = job_secret, .clients_choose = true}};
+  const auto plain = connect_tcp_store(server.endpoint(), patience, job_secret);
+  const auto encrypted = connect_tcp_store(server.endpoint(), patience, job_secret, std::make_shared<TlsProxies>());
   plain->set("colour", "green");
   CHECK(encrypted->get("colour") == "green");
   encrypted->set("colour", "blue");
@@ -129,7 +125,7 @@ TEST_CASE("what somebody adds to the answer of a store that encrypts is not take
   const timeval limit{.tv_sec = 30, .tv_usec = 0};
   REQUIRE(::setsockopt(theirs.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
   REQUIRE(::fcntl(ours.get(), F_SETFL, O_NONBLOCK) == 0);
-  const Secret key = rendezvous::store_key(secret);
+  const Secret key = rendezvous::store_key(job_secret);
   std::thread server([&] {
     Handshake handshake = Handshake::accept(key, Purpose::store, 0, true);
     std::string hello(1 + Handshake::hello_size, '\0');
@@ -151,7 +147,7 @@ TEST_CASE("PyTorch's client is refused before any of its requests is looked at")
   RawClient torch{server.endpoint()};
   torch.send(greeting() + StoreMessage{StoreOp::set}.text("k").text("v").bytes());
   CHECK(torch.is_closed());
-  const auto member = connect_tcp_store(server.endpoint(), patience, secret);
+  const auto member = connect_tcp_store(server.endpoint(), patience, job_secret);
   CHECK(member->key_count() == 0);
   CHECK(server.figures().requests == 1);
 }
@@ -181,7 +177,7 @@ TEST_CASE("strangers' messages are neither answered nor kept") {
   RawClient almost{server.endpoint()};
   almost.send(hello + std::string(32, 'p') + greeting());
   CHECK(almost.recv(1000).size() == Handshake::answer_size);
-  check_serves(server);
+  check_serves_member(server);
 }
 
 TEST_CASE("a recorded proof opens nothing when it is played again") {
@@ -210,7 +206,7 @@ TEST_CASE("a proof that comes byte by byte, with requests right behind it, is un
 }
 
 TEST_CASE("a stranger that writes one byte now and then does not keep its place") {
-  const TcpStoreServer server = serve(secret, {.identify = 150ms});
+  const TcpStoreServer server = serve(job_secret, {.identify = 150ms});
   Dialogue member;
   const std::string hello = member.hello();
   RawClient slow{server.endpoint()};
@@ -222,7 +218,7 @@ TEST_CASE("a stranger that writes one byte now and then does not keep its place"
   }));
   CHECK(slow.is_closed());
   CHECK(Clock::now() - start < 20s);
-  check_serves(server);
+  check_serves_member(server);
 }
 
 TEST_CASE("a store that others could reach needs a secret, or the word that it needs none") {
@@ -234,7 +230,7 @@ TEST_CASE("a store that others could reach needs a secret, or the word that it n
   for (const char* remedy : {"TUTTI_SECRET", "TUTTI_SECRET_FILE", "--insecure", "TUTTI_INSECURE=1", "openssl rand"})
     CHECK(contains(refused.what(), remedy));
   CHECK(listen({.insecure = true}).what() == std::string{});
-  CHECK(listen({.secret = secret}).what() == std::string{});
+  CHECK(listen({.secret = job_secret}).what() == std::string{});
 }
 
 }  // namespace tutti::testing

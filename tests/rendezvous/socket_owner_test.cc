@@ -20,12 +20,9 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::Endpoint;
 using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
-
-const Endpoint any_port{"127.0.0.1", 0};
 
 /// Whether a process of that user is answered.
 bool is_served(uid_t user, const TcpStoreServer& server) {
@@ -33,8 +30,7 @@ bool is_served(uid_t user, const TcpStoreServer& server) {
   if (child == 0) {
     if (::setresuid(user, user, user) != 0) ::_exit(2);
     RawClient client{server.endpoint()};
-    client.send(StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes() +
-                StoreMessage{StoreOp::key_count}.bytes());
+    client.send(greeting() + StoreMessage{StoreOp::key_count}.bytes());
     ::_exit(client.recv(8).size() == 8 ? 0 : 1);
   }
   int status = 0;

@@ -15,8 +15,6 @@ namespace {
 using rendezvous::TcpStoreServer;
 using Keys = std::vector<std::string>;
 
-constexpr const char* greeting = "00 ce f7 85 3c";
-
 /// Answers each request of `script` when exactly its bytes have come, and notes what came instead otherwise.
 class ScriptedServer {
  public:
@@ -57,7 +55,7 @@ class ScriptedServer {
 
 TEST_CASE("the client sends for each operation the bytes of PyTorch's protocol, and no ping") {
   ScriptedServer server{{
-      {greeting, ""},
+      {greeting_in_hex, ""},
       {"01 0200000000000000 2f6b 0300000000000000 616263", ""},
       {"06 0100000000000000 0200000000000000 2f6b", "00"},
       {"03 0200000000000000 2f6b", "0300000000000000 616263"},
@@ -87,7 +85,7 @@ TEST_CASE("the client sends for each operation the bytes of PyTorch's protocol, 
 TEST_CASE("the client's queues are those of PyTorch's server, which it asks for before the first push") {
   const std::string queue = "0200000000000000 2f71";
   ScriptedServer server{{
-      {greeting, ""},
+      {greeting_in_hex, ""},
       {"10 " + queue, "0000000000000000"},
       {"0e " + queue + " 0100000000000000 61", ""},
       {"0e " + queue + " 0000000000000000", ""},
@@ -104,7 +102,7 @@ TEST_CASE("the client's queues are those of PyTorch's server, which it asks for 
 }
 
 TEST_CASE("a list of keys that the server does not send is refused in words, and the connection goes on") {
-  ScriptedServer server{{{greeting, ""}, {"11", "80e2d3fbffffffff"}, {"07", "0200000000000000"}}};
+  ScriptedServer server{{{greeting_in_hex, ""}, {"11", "80e2d3fbffffffff"}, {"07", "0200000000000000"}}};
   const auto store = server.connect();
   const Error error = error_of([&] { store->list_keys(); });
   CHECK(error.code() == ErrorCode::rendezvous);
@@ -117,7 +115,7 @@ TEST_CASE("a value that another client takes first is waited for again") {
   const std::string pop = "0f 0200000000000000 2f71", none = "0000000000000000";
   const std::string wait = "06 0100000000000000 0200000000000000 2f71";
   ScriptedServer server{{
-      {greeting, ""},
+      {greeting_in_hex, ""},
       {pop, none},
       {wait, "00"},
       {pop, none},
@@ -130,7 +128,7 @@ TEST_CASE("a value that another client takes first is waited for again") {
 
 TEST_CASE("a server without queues, or that counts nonsense, is named") {
   {
-    ScriptedServer server{{{greeting, ""}, {"10 0200000000000000 2f71", ""}}};
+    ScriptedServer server{{{greeting_in_hex, ""}, {"10 0200000000000000 2f71", ""}}};
     const auto store = server.connect();
     const Error error = error_of([&] { store->queue_push("q", "a"); });
     CHECK(error.code() == ErrorCode::rendezvous);
@@ -139,7 +137,7 @@ TEST_CASE("a server without queues, or that counts nonsense, is named") {
   for (const auto& [request, answer] : {std::pair{"10 0200000000000000 2f71", "ffffffffffffffff"},
                                         std::pair{"0f 0200000000000000 2f71", "ffffffffffffffff"},
                                         std::pair{"11", "ffffffffffffff7f ffffffffffffff7f"}}) {
-    ScriptedServer server{{{greeting, ""}, {request, answer}}};
+    ScriptedServer server{{{greeting_in_hex, ""}, {request, answer}}};
     const auto store = server.connect();
     const char* const wanted = "does it speak this protocol?";
     if (request[1] == '0') CHECK(contains(error_of([&] { store->queue_length("q"); }).what(), wanted));
@@ -171,7 +169,7 @@ TEST_CASE("the program can interrupt a request that the server does not read, an
 
 TEST_CASE("a wait in vain is taken back, and the connection is good for the next request") {
   ScriptedServer server{{
-      {greeting, ""},
+      {greeting_in_hex, ""},
       {"06 0100000000000000 0200000000000000 2f6b", ""},
       {"0c", "01"},
       {"07", "0200000000000000"},
@@ -183,7 +181,7 @@ TEST_CASE("a wait in vain is taken back, and the connection is good for the next
 
 TEST_CASE("a key that comes while the wait is being taken back counts as come") {
   ScriptedServer server{{
-      {greeting, ""},
+      {greeting_in_hex, ""},
       {"06 0100000000000000 0200000000000000 2f6b", ""},
       {"0c", "00 01"},
       {"07", "0200000000000000"},
@@ -196,20 +194,20 @@ TEST_CASE("a key that comes while the wait is being taken back counts as come") 
 TEST_CASE("a server that speaks nonsense, or announces far too much, is given up with a message, for good") {
   for (const auto& [request, answer] : {std::pair{"06 0100000000000000 0200000000000000 2f6b", "07"},
                                         std::pair{"06 0100000000000000 0200000000000000 2f6b", "01"}}) {
-    ScriptedServer server{{{greeting, ""}, {request, answer}}};
+    ScriptedServer server{{{greeting_in_hex, ""}, {request, answer}}};
     const auto store = server.connect();
     CHECK(contains(error_of([&] { store->wait(Keys{"k"}); }).what(), "protocol"));
     CHECK(contains(error_of([&] { store->key_count(); }).what(), "protocol"));
   }
   ScriptedServer server{
-      {{greeting, ""}, {"02 0200000000000000 2f6b 0000000000000000 0000000000000000", "ffffffffffffffff"}}};
+      {{greeting_in_hex, ""}, {"02 0200000000000000 2f6b 0000000000000000 0000000000000000", "ffffffffffffffff"}}};
   const auto store = server.connect();
   CHECK(contains(error_of([&] { store->compare_set("k", "", ""); }).what(), "18446744073709551615"));
 }
 
 TEST_CASE("a server that goes away, and one that does not answer, end the call with a message") {
   {
-    ScriptedServer server{{{greeting, ""}, {"07", "02"}}};  // a part of the answer, then the end
+    ScriptedServer server{{{greeting_in_hex, ""}, {"07", "02"}}};  // a part of the answer, then the end
     const auto store = server.connect();
     CHECK(contains(error_of([&] { store->key_count(); }).what(), "closed the connection"));
   }

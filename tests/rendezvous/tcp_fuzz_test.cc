@@ -18,8 +18,6 @@ using rendezvous::TcpStoreServer;
 
 using Random = std::mt19937_64;
 
-const std::string greeting = bytes("00 ce f7 85 3c");
-
 std::size_t below(Random& random, std::size_t bound) { return random() % bound; }
 
 std::string random_bytes(Random& random, std::size_t count) {
@@ -81,7 +79,7 @@ std::string random_request(Random& random) {
 /// What a stranger sends: noise, or requests of which some bytes were changed, put in or left out.
 std::string random_stream(Random& random) {
   if (below(random, 4) == 0) return random_bytes(random, below(random, 200));
-  std::string stream = below(random, 10) == 0 ? "" : greeting;
+  std::string stream = below(random, 10) == 0 ? "" : greeting();
   for (std::size_t i = below(random, 6); i > 0; --i) stream += random_request(random);
   for (std::size_t i = below(random, 3); i > 0 && stream.size() > 6; --i) {
     const std::size_t at = 5 + below(random, stream.size() - 5);
@@ -124,7 +122,7 @@ TEST_CASE("random bytes, changed lengths and requests cut short do not disturb a
   CHECK(tcp_store(server.endpoint().host, server.endpoint().port, patience)->get("mine") == "unharmed");
   // What the strangers stored is all that is left of them.
   RawClient heir{server.endpoint()};
-  heir.send(greeting);
+  heir.send(greeting());
   for (int i = 0; i < 5; ++i) {
     honest->erase(std::to_string(i));
     for (std::int64_t left = 1; left > 0;) {

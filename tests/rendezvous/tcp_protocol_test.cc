@@ -20,11 +20,9 @@ struct Exchange {
   const char* answer;
 };
 
-constexpr const char* greeting = "00 ce f7 85 3c";
-
 // In this order on one connection: later ones see what earlier ones stored.
 constexpr Exchange exchanges[] = {
-    {"validate", greeting, ""},
+    {"validate", greeting_in_hex, ""},
     {"ping", "0d 78 56 34 12", "78 56 34 12"},
     {"set /k = abc", "01 0200000000000000 2f6b 0300000000000000 616263", ""},
     {"get /k", "03 0200000000000000 2f6b", "0300000000000000 616263"},

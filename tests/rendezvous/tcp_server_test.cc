@@ -16,15 +16,10 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::Endpoint;
 using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 using Keys = std::vector<std::string>;
-
-const Endpoint any_port{"127.0.0.1", 0};
-
-std::string greeting() { return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
 
 std::shared_ptr<Store> connect(const TcpStoreServer& server) {
   return tcp_store(server.endpoint().host, server.endpoint().port, patience);
