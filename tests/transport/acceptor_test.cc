@@ -8,6 +8,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/sizes.h"
 #include "tests/transport/tcp_pair.h"
 
 namespace tutti::transport::testing {
@@ -15,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using tutti::testing::mebibyte;
 
 }  // namespace
 

@@ -17,8 +17,6 @@
 namespace tutti::transport::testing {
 namespace {
 
-Frame frame_of(std::size_t length) { return {.length = length}; }
-
 /// One of two ranks that have a ring to each other.
 struct Side {
   Areas areas;
@@ -34,7 +32,7 @@ struct Side {
   }
   void send(std::size_t length) {
     REQUIRE_FALSE(writer.full());
-    REQUIRE_FALSE(writer.begin(frame_of(length), pattern(length, sent)));
+    REQUIRE_FALSE(writer.begin(frame_with(length), pattern(length, sent)));
     ++sent;
   }
   /// Where the message lay.
@@ -56,23 +54,23 @@ struct Sides {
   Side a, b;
 };
 
-constexpr std::size_t payload = 1000;
+constexpr std::size_t payload_size = 1000;
 
 TEST_CASE("messages that are answered move to and fro in one area") {
   Sides sides;
   const auto trip = [&] {
-    sides.a.send(payload);
-    const auto* const there = sides.b.receive(payload);
-    sides.b.send(payload);
-    CHECK(sides.a.receive(payload) == there);
+    sides.a.send(payload_size);
+    const auto* const there = sides.b.receive(payload_size);
+    sides.b.send(payload_size);
+    CHECK(sides.a.receive(payload_size) == there);
     return there;
   };
   // A rank keeps no area before it knows that the peer has its own ring.
   for (std::size_t i = 0; i < 2 * slot_count; ++i) {
-    sides.a.send(payload);
-    sides.b.receive(payload);
-    sides.b.send(payload);
-    sides.a.receive(payload);
+    sides.a.send(payload_size);
+    sides.b.receive(payload_size);
+    sides.b.send(payload_size);
+    sides.a.receive(payload_size);
   }
   const auto* const first = trip();
   for (std::size_t i = 0; i < 5 * most_areas; ++i) CHECK(trip() == first);
@@ -83,20 +81,20 @@ TEST_CASE("messages in one direction go round all areas: the sender's, and the r
     CAPTURE(answers_first);
     Sides sides;
     for (std::size_t i = 0; answers_first && i < 2 * slot_count; ++i) {
-      sides.b.send(payload);
-      sides.a.receive(payload);
-      sides.a.send(payload);
-      sides.b.receive(payload);
+      sides.b.send(payload_size);
+      sides.a.receive(payload_size);
+      sides.a.send(payload_size);
+      sides.b.receive(payload_size);
     }
     std::set<const std::byte*> places;
     for (std::size_t i = 0; i < 8 * slot_count; ++i) {
-      if (sides.a.writer.full()) sides.b.receive(payload);
-      sides.a.send(payload);
+      if (sides.a.writer.full()) sides.b.receive(payload_size);
+      sides.a.send(payload_size);
     }
-    for (std::size_t i = 0; i < slot_count; ++i) sides.b.receive(payload);
+    for (std::size_t i = 0; i < slot_count; ++i) sides.b.receive(payload_size);
     for (std::size_t i = 0; i < 8 * slot_count; ++i) {
-      sides.a.send(payload);
-      places.insert(sides.b.receive(payload));
+      sides.a.send(payload_size);
+      places.insert(sides.b.receive(payload_size));
     }
     // The receiver still holds back those of its own that it has not heard of again.
     if (answers_first) CHECK(places.size() > 2 * slot_count);
@@ -147,8 +145,8 @@ TEST_CASE("a receiver that has no ring of its own returns what it has read") {
   std::set<const std::byte*> places;
   for (std::size_t i = 0; i < 3 * slot_count; ++i) {
     REQUIRE_FALSE(ring.writer.full());
-    REQUIRE_FALSE(ring.put(pattern(payload, i)));
-    places.insert(ring.reader.piece(payload, payload).data());
+    REQUIRE_FALSE(ring.put(pattern(payload_size, i)));
+    places.insert(ring.reader.piece(payload_size, payload_size).data());
     REQUIRE_FALSE(ring.reader.release());
   }
   CHECK(places.size() == slot_count);
@@ -197,7 +195,7 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
         honest.memory->freed.store(honest.writer.filled());
       }
       REQUIRE_FALSE(honest.writer.full());
-      honest.send(payload);
+      honest.send(payload_size);
     }
   }
 }

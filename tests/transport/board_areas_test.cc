@@ -179,7 +179,7 @@ TEST_CASE("contributions in a ring stay as they are until others have read them,
       Board& reader = readers[random() % readers.size()];
       if (const std::uint64_t round = reader.round(); round > 0) {
         REQUIRE(reader.is_here(0));
-        REQUIRE(equal(reader.contribution(0, sizes[round], flows[round]), words_of(0, round, sizes[round])));
+        REQUIRE(equal(reader.contribution(0, sizes[round], flows[round]), contribution_words(0, round, sizes[round])));
       }
       if (reader.round() < writer.round()) post(reader, 0);
     }
@@ -226,7 +226,7 @@ TEST_CASE("a rank that runs ahead in rounds of one flow overwrites nothing of th
       slow.begin(0, {}, 0, {});
       while (fast.may_begin(size, other)) post(fast, size, other);
       CHECK(fast.round() > first + 1);
-      CHECK(equal(slow.contribution(0, size, flow), words_of(0, first, size)));
+      CHECK(equal(slow.contribution(0, size, flow), contribution_words(0, first, size)));
     }
   }
 }
@@ -274,7 +274,7 @@ TEST_CASE("a reader finds a contribution of more than two ranks whatever its own
         REQUIRE(writer.may_begin(size, written));
         post(writer, size, written);
         for (Board* board : {&reader, &other}) board->begin(0, {}, 0, {});
-        CHECK(equal(reader.contribution(0, size, read), words_of(0, writer.round(), size)));
+        CHECK(equal(reader.contribution(0, size, read), contribution_words(0, writer.round(), size)));
       }
 }
 

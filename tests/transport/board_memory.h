@@ -35,7 +35,7 @@ struct Memory {
   std::shared_ptr<std::byte> slots = filled(Board::bytes_of_slots, 0x5a);
 };
 
-inline std::vector<std::byte> words_of(int rank, std::uint64_t round, std::size_t size) {
+inline std::vector<std::byte> contribution_words(int rank, std::uint64_t round, std::size_t size) {
   std::vector<std::byte> bytes(size);
   for (std::size_t i = 0; i < size; ++i)
     bytes[i] = static_cast<std::byte>(static_cast<std::uint64_t>(rank) * 31 + round * 7 + i);
@@ -47,7 +47,7 @@ inline bool equal(std::span<const std::byte> left, std::span<const std::byte> ri
 }
 
 inline void post(Board& board, std::size_t size, Flow flow = Flow::one_way) {
-  std::ranges::copy(words_of(0, board.round() + 1, size), board.room(size, flow));
+  std::ranges::copy(contribution_words(0, board.round() + 1, size), board.room(size, flow));
   board.begin(0, {}, 0, {});
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
           const Flow flow = is_exchange ? Flow::exchange : Flow::one_way;
           while (!board.may_begin(size, flow)) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
-          std::ranges::copy(words_of(rank, round, size), board.room(size, flow));
+          std::ranges::copy(contribution_words(rank, round, size), board.room(size, flow));
           board.begin(round * 100, call_words_of(call), 0, {});
           if (!is_exchange && rank != static_cast<int>(round) % ranks) continue;
           for (int other = 0; other < ranks; ++other) {
@@ -45,7 +45,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
             const auto theirs = board.call(other, round);
             const bool right = board.history(other) == round * 100 && theirs && theirs->root == other &&
                                theirs->operation == round &&
-                               equal(board.contribution(other, size, flow), words_of(other, round, size));
+                               equal(board.contribution(other, size, flow), contribution_words(other, round, size));
             if (!right) ++wrong[static_cast<std::size_t>(rank)];
           }
         }

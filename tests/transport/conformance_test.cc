@@ -8,6 +8,7 @@
 
 #include "tests/support/allocations.h"
 #include "tests/support/sample.h"
+#include "tests/support/sizes.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_ring.h"
 
@@ -16,14 +17,7 @@ namespace {
 
 using Accept = Acceptance::Kind;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
-
-void for_each_kind(const std::function<void(const Kind&)>& body) {
-  for (const Kind& kind : all_kinds()) {
-    INFO("transport: ", std::string(kind.name));
-    body(kind);
-  }
-}
+using tutti::testing::mebibyte;
 
 /// Message `number` of the recorder is the pattern that was sent with seed `seed`.
 bool is_pattern(const Recorder::Message& message, std::size_t size, std::uint64_t seed) {

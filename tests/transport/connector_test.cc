@@ -29,7 +29,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_detector};
+const Hello detector_hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_detector};
 
 /// Rank 7's acceptor, and the ranks that it has let in.
 struct House {
@@ -85,7 +85,7 @@ int outcome_of(Connector& connector) {
 
 std::string failure_of(const std::string& address, Clock::time_point deadline, const Secret& with = key) {
   try {
-    connect_authenticated(address, with, hello, deadline);
+    connect_authenticated(address, with, detector_hello, deadline);
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::peer_lost);
     CHECK(error.rank() == 7);
@@ -108,9 +108,9 @@ TEST_CASE_TEMPLATE("a rank that dials with the key gets through, and both ends a
                    OverTcp, OverUnix) {
   House house(Kind::anywhere());
   for (int i = 0; i < 3; ++i) {
-    RawPeer caller(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
+    RawPeer caller(connect_authenticated(house.acceptor.address(), key, detector_hello, Clock::now() + 30s));
     auto [who, socket] = house.next();
-    CHECK(who == hello);
+    CHECK(who == detector_hello);
     CHECK((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0);
     CHECK((::fcntl(socket.get(), F_GETFD) & FD_CLOEXEC) != 0);
     ::fcntl(socket.get(), F_SETFL, 0);
@@ -135,9 +135,9 @@ TEST_CASE_TEMPLATE("a rank that dials with another key is told so at once", Kind
 TEST_CASE_TEMPLATE("a rank that dials for another rank or purpose is turned away until the deadline", Kind, OverTcp,
                    OverUnix) {
   const House house(Kind::anywhere());
-  Hello other_rank = hello;
+  Hello other_rank = detector_hello;
   other_rank.to = 6;
-  Hello other_purpose = hello;
+  Hello other_purpose = detector_hello;
   other_purpose.purpose = Purpose::link;
   for (const Hello& wrong : {other_rank, other_purpose})
     CHECK_THROWS_AS(connect_authenticated(house.acceptor.address(), key, wrong, Clock::now() + 50ms), Error);
@@ -168,7 +168,7 @@ TEST_CASE_TEMPLATE("an acceptor that opens later is found", Kind, OverTcp, OverU
     RawPeer peer = later.accept();
     CHECK(peer.shake_hands(Handshake::accept(key, Purpose::failure_detector, 7)));
   });
-  CHECK(connect_authenticated(later.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(later.address(), key, detector_hello, Clock::now() + 30s));
   opener.join();
 }
 
@@ -191,7 +191,7 @@ TEST_CASE_TEMPLATE("an acceptor without descriptors to spare lets people in once
     std::unique_lock lock{mutex};
     REQUIRE(done.wait_for(lock, 30s, [&] { return looked; }));
   }
-  CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(house.acceptor.address(), key, detector_hello, Clock::now() + 30s));
 }
 
 TEST_CASE_TEMPLATE("without descriptors to spare a stranger goes for a peer", Kind, OverTcp, OverUnix) {
@@ -201,8 +201,8 @@ TEST_CASE_TEMPLATE("without descriptors to spare a stranger goes for a peer", Ki
   Caller caller(house.acceptor.address());
   const NoDescriptors none;
   RawPeer peer = caller.connect();
-  CHECK(peer.shake_hands(Handshake::initiate(key, hello)));
-  CHECK(house.next().first == hello);
+  CHECK(peer.shake_hands(Handshake::initiate(key, detector_hello)));
+  CHECK(house.next().first == detector_hello);
   CHECK(stranger.closed_by_peer());
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("those whose silence has outlasted the kernel's patience make room for
   bool full = false;  // for a moment, since one goes for each who comes
   while (!(full = house.acceptor.unproved() == 128) && Clock::now() < end) std::this_thread::yield();
   REQUIRE(full);
-  CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(house.acceptor.address(), key, detector_hello, Clock::now() + 30s));
 }
 
 TEST_CASE_TEMPLATE("a look hears everybody who had come", Kind, OverTcp, OverUnix) {
@@ -222,7 +222,7 @@ TEST_CASE_TEMPLATE("a look hears everybody who had come", Kind, OverTcp, OverUni
   std::vector<RawPeer> callers;
   for (int i = 0; i < 20; ++i) {
     callers.emplace_back(house.acceptor.address(), "");
-    Handshake handshake = Handshake::initiate(key, hello);
+    Handshake handshake = Handshake::initiate(key, detector_hello);
     callers.back().say_hello(handshake);
     callers.back().write(text_of(handshake.outgoing()));
   }
@@ -243,7 +243,7 @@ TEST_CASE_TEMPLATE("a look hears everybody who had come", Kind, OverTcp, OverUni
 
 TEST_CASE_TEMPLATE("one acceptor serves several purposes, each as long as it is served", Kind, OverTcp, OverUnix) {
   House house(Kind::anywhere());
-  Hello link = hello;
+  Hello link = detector_hello;
   link.purpose = Purpose::link;
   std::atomic<int> links{0};
   const std::string address = house.acceptor.address();
@@ -260,15 +260,15 @@ TEST_CASE_TEMPLATE("one acceptor serves several purposes, each as long as it is 
     ++links;
   });
   CHECK(is_let_in(link));
-  CHECK(is_let_in(hello));
-  CHECK(house.next().first == hello);
+  CHECK(is_let_in(detector_hello));
+  CHECK(house.next().first == detector_hello);
   CHECK(links == 1);
 
   house.acceptor.dismiss(Purpose::link);
   CHECK_THROWS_AS(connect_authenticated(address, key, link, Clock::now() + 50ms), Error);
   CHECK(links == 1);
-  CHECK(is_let_in(hello));
-  CHECK(house.next().first == hello);
+  CHECK(is_let_in(detector_hello));
+  CHECK(house.next().first == detector_hello);
 }
 
 TEST_CASE_TEMPLATE("a look at an acceptor that is closed ends at once, and nobody finds it", Kind, OverTcp, OverUnix) {
@@ -321,7 +321,7 @@ TEST_CASE("connections of another user do not keep the acceptor from those that 
       if (stranger.closed_by_peer()) ++shown_out;
     served = true;
   });
-  Connector waiting(*net::parse_address(address), key, hello, nullptr);
+  Connector waiting(*net::parse_address(address), key, detector_hello, nullptr);
   REQUIRE(waiting.advance() == EAGAIN);
   REQUIRE(net::wait_until_ready(waiting.socket(), POLLIN, Clock::now() + 30s));
   const auto first = connect_authenticated(address, key, {.from = 4, .to = 7, .channel = 9, .purpose = Purpose::link},
@@ -366,7 +366,7 @@ TEST_CASE_TEMPLATE("a connection that finds a full queue is not refused, and doe
     for (bool let_in = false; !let_in;)
       let_in = listener.accept().shake_hands(Handshake::accept(key, Purpose::failure_detector, 7));
   });
-  CHECK(connect_authenticated(listener.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(listener.address(), key, detector_hello, Clock::now() + 30s));
   opener.join();
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "tests/support/sizes.h"
 #include "transport/memory/single_copy.h"
 
 namespace tutti::transport::testing {
@@ -12,8 +13,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::size_t kibibyte = 1024;
-constexpr std::size_t mebibyte = kibibyte * kibibyte;
+using tutti::testing::kibibyte;
+using tutti::testing::mebibyte;
 
 /// A sender that does what is wished, and messages that take so long each way.
 struct Traffic {

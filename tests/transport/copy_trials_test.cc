@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tests/transport/loose_ring.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/single_copy.h"
@@ -21,7 +22,8 @@ namespace {
 using std::chrono::microseconds;
 using Accept = Acceptance::Kind;
 
-constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(std::size_t{1} << 20), false);
+constexpr CopyChoice::Trial mebibyte_trial =
+    CopyChoice::trial_of(CopyChoice::class_of(tutti::testing::mebibyte), false);
 
 /// Time passes only here, so that neither the machine nor other programs decide a trial.
 std::chrono::nanoseconds elapsed{}, worked{};
@@ -116,7 +118,7 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
     taker.senders_to_root = one.senders_to_root;
     const std::vector<std::byte> bytes = pattern(16 * piece_size, 1);
     const Frame frame{.length = bytes.size()};
-    for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+    for (int sent = 0; sent < mebibyte_trial.first + 2 * mebibyte_trial.tries; ++sent) {
       if (writer.wants_single_copy(bytes.size())) {
         REQUIRE_FALSE(writer.full());
         REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
@@ -154,7 +156,7 @@ bool chosen_with_a_core_each(bool slow_sender, int senders_to_root) {
   constexpr std::size_t piece_size = slot_bytes / 2;
   const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
   const Frame frame{.length = bytes.size()};
-  for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+  for (int sent = 0; sent < mebibyte_trial.first + 2 * mebibyte_trial.tries; ++sent) {
     REQUIRE(writer.has_room(slot_count));
     if (writer.wants_single_copy(bytes.size())) {
       REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));

@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const Error reason{ErrorCode::timeout, "rank 7 did not come", 7, 42};
+const Error abort_reason{ErrorCode::timeout, "rank 7 did not come", 7, 42};
 
 /// Rank 1 has links to rank 0, whose connections nobody accepts, and to rank 2.
 struct Trio {
@@ -28,7 +28,7 @@ struct Trio {
   void abort_channels(Channel count) {
     for (Channel channel = 1; channel <= count; ++channel) {
       for (const int peer : {0, 2}) aborting->transport->open(peer, channel);
-      aborting->transport->abort_channel(channel, reason);
+      aborting->transport->abort_channel(channel, abort_reason);
     }
   }
   bool is_told(std::size_t count) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/sizes.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_ring.h"
 
@@ -12,16 +13,9 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Accept = Acceptance::Kind;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using tutti::testing::mebibyte;
 
 Clock::time_point soon() { return Clock::now() + seconds(10); }
-
-void for_each_kind(const std::function<void(const Kind&)>& body) {
-  for (const Kind& kind : all_kinds()) {
-    INFO("transport: ", std::string(kind.name));
-    body(kind);
-  }
-}
 
 TEST_CASE("a peer that dies is reported once, after all it had sent") {
   for_each_kind([](const Kind& kind) {

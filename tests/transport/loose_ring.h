@@ -15,6 +15,10 @@ std::shared_ptr<RingMemory> private_ring() {
   return {made, &made->ring};
 }
 
+inline Frame frame_with(std::size_t length, std::uint32_t number = 0) {
+  return {.length = length, .operation = number};
+}
+
 /// A ring in this process, with both ends, in one direction.
 struct LooseRing {
   explicit LooseRing(const CopyPolicy& copy_policy = {}) : writer(*memory, senders, copy_policy) {
@@ -23,7 +27,7 @@ struct LooseRing {
   }
 
   bool put(std::span<const std::byte> bytes, std::uint32_t number = 0) {
-    return writer.begin({.length = bytes.size(), .operation = number}, bytes);
+    return writer.begin(frame_with(bytes.size(), number), bytes);
   }
 
   std::shared_ptr<RingMemory> memory = private_ring<slot_count>();

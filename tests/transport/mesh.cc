@@ -1,5 +1,6 @@
 #include "tests/transport/mesh.h"
 
+#include <doctest/doctest.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -73,6 +74,13 @@ const std::vector<Kind>& all_kinds() {
     return made;
   }();
   return kinds;
+}
+
+void for_each_kind(const std::function<void(const Kind&)>& body) {
+  for (const Kind& kind : all_kinds()) {
+    INFO("transport: ", std::string(kind.name));
+    body(kind);
+  }
 }
 
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed) {

@@ -25,6 +25,7 @@ struct Kind {
   std::function<std::vector<std::unique_ptr<Transport>>(std::vector<Reactor*>, std::chrono::seconds)> make;
 };
 const std::vector<Kind>& all_kinds();
+void for_each_kind(const std::function<void(const Kind&)>& body);
 
 /// Bytes that tell which message they belong to and where.
 std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed);

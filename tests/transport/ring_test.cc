@@ -17,8 +17,6 @@ namespace {
 
 using Accept = Acceptance::Kind;
 
-Frame frame_of(std::size_t length, std::uint32_t number = 0) { return {.length = length, .operation = number}; }
-
 TEST_CASE("a ring holds as many messages as it has slots, and reuses each when it is released") {
   LooseRing ring;
   std::uint32_t sent = 0;
@@ -144,7 +142,7 @@ TEST_CASE("bytes that are no frame fail the link as a mismatch, and nothing foll
 TEST_CASE("an absurd length is refused before anybody asks for memory") {
   Receiving side;
   side.recorder.decide = [](Link&, const Frame&) { return Accept::views; };
-  CHECK_FALSE(side.ring.writer.begin(frame_of(max_length + 1), pattern(slot_bytes, 1)));
+  CHECK_FALSE(side.ring.writer.begin(frame_with(max_length + 1), pattern(slot_bytes, 1)));
   CHECK(side.pull());
   REQUIRE(side.recorder.failures.size() == 1);
   CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
@@ -274,7 +272,7 @@ TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
 
 TEST_CASE("a bye in the middle of a message is a loss") {
   Receiving side;
-  CHECK_FALSE(side.ring.writer.begin(frame_of(2 * slot_bytes), pattern(slot_bytes, 1)));
+  CHECK_FALSE(side.ring.writer.begin(frame_with(2 * slot_bytes), pattern(slot_bytes, 1)));
   leave(side.ring.memory->from_sender);
   side.leave_peer();
   REQUIRE(side.recorder.failures.size() == 1);
@@ -337,7 +335,7 @@ TEST_CASE("a sender that sleeps is woken by as few slots as complete its next me
     OutboundSlotLink link(host, 3, 1);
     for (std::size_t i = 0; i < slot_count; ++i) REQUIRE(link.send({}, {}, 0));
     const auto bytes = pattern(size, 1);
-    REQUIRE_FALSE(link.send(frame_of(size), bytes, 0));
+    REQUIRE_FALSE(link.send(frame_with(size), bytes, 0));
     CHECK(link.arm());
     Areas areas;
     RingReader reader(*host.memory, areas);

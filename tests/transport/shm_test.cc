@@ -182,7 +182,7 @@ TEST_CASE("a board for which a rank has no descriptor free is not waited for: th
 
 // ---- Strangers -------------------------------------------------------------------------------------------------
 
-Descriptor connect_to(Node& node) {
+Descriptor connect_stranger(Node& node) {
   Descriptor socket;
   REQUIRE(connect_unix(ShmAddress::parse(node.transport->address())->socket, socket) == Attempt::done);
   return socket;
@@ -231,7 +231,7 @@ TEST_CASE("a process that does not introduce itself properly is hung up on, and 
   cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(least, F_SEAL_GROW)});
   for (const Case& stranger : cases) {
     CAPTURE(std::string(stranger.what));
-    const Descriptor socket = connect_to(mesh[1]);
+    const Descriptor socket = connect_stranger(mesh[1]);
     REQUIRE(send_with_descriptor(socket, stranger.hello, stranger.passed) == Attempt::done);
     CHECK(is_hung_up(mesh, socket));
   }
@@ -241,7 +241,7 @@ TEST_CASE("a process that does not introduce itself properly is hung up on, and 
       CAPTURE(size);
       std::vector<std::byte> bytes(size);
       std::copy_n(whole.begin(), std::min(size, whole.size()), bytes.begin());
-      const Descriptor socket = connect_to(mesh[1]);
+      const Descriptor socket = connect_stranger(mesh[1]);
       REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(size));
       CHECK(is_hung_up(mesh, socket));
     }
@@ -259,7 +259,7 @@ TEST_CASE("another user is hung up on, whatever he knows") {
   if (::geteuid() != 0) return;  // only root can play two users
   Mesh mesh(shm_kind(), 2);
   REQUIRE(::seteuid(65534) == 0);
-  const Descriptor socket = connect_to(mesh[1]);
+  const Descriptor socket = connect_stranger(mesh[1]);
   REQUIRE(::seteuid(0) == 0);
   REQUIRE(send_with_descriptor(socket, hello({0, 1, 1}), make_ring().descriptor) == Attempt::done);
   CHECK(is_hung_up(mesh, socket));
@@ -271,7 +271,7 @@ TEST_CASE("many silent strangers do not keep the ranks from connecting") {
   std::vector<Descriptor> strangers;
   const std::size_t before = open_descriptors();
   for (int i = 0; i < 200; ++i) {
-    strangers.push_back(connect_to(mesh[1]));
+    strangers.push_back(connect_stranger(mesh[1]));
     mesh.step();
   }
   mesh[0].send(1, 1, 100, 1);

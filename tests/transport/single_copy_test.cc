@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/system_calls.h"
+#include "tests/support/sizes.h"
 #include "tests/transport/loose_ring.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_link.h"
@@ -21,8 +22,8 @@ namespace {
 
 using Accept = Acceptance::Kind;
 
-constexpr std::size_t kibibyte = 1024;
-constexpr std::size_t mebibyte = kibibyte * kibibyte;
+using tutti::testing::kibibyte;
+using tutti::testing::mebibyte;
 
 // ---- The ring --------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/kept_alive.h"
+#include "tests/support/sizes.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/hello.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using tutti::testing::mebibyte;
 
 /// The TCP connections of this process: descriptors.
 std::vector<int> connections() {

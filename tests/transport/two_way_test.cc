@@ -10,6 +10,7 @@
 #include <future>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tests/transport/tcp_pair.h"
 
 namespace tutti::transport::testing {
@@ -17,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+using tutti::testing::mebibyte;
 
 constexpr Channel channel = 2;
 

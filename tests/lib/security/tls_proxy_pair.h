@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "lib/security/tls_proxy.h"
+#include "tests/support/sizes.h"
 
 namespace tutti::testing {
 
@@ -26,7 +27,6 @@ using Clock = std::chrono::steady_clock;
 using Side = TlsProxies::Side;
 
 inline constexpr auto patience = 10s;
-inline constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 inline Digest key_of(unsigned char seed) {
   Digest key;
