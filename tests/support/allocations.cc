@@ -8,7 +8,7 @@
 
 namespace {
 
-thread_local std::size_t count = 0;
+thread_local std::size_t allocation_count = 0;
 thread_local void (*observer)(const void*) = nullptr;
 
 void release(void* memory) noexcept {
@@ -17,7 +17,7 @@ void release(void* memory) noexcept {
 }
 
 void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
-  ++count;
+  ++allocation_count;
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
 }
@@ -46,7 +46,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { rel
 
 namespace tutti::transport::testing {
 
-std::size_t allocations() { return count; }
+std::size_t allocations() { return allocation_count; }
 void observe_releases(void (*with)(const void*)) { observer = with; }
 
 }  // namespace tutti::transport::testing

@@ -23,14 +23,14 @@ constexpr char allow = 0;
 constexpr char block = 1;
 
 thread_local volatile char selector = allow;
-thread_local volatile std::uint64_t calls = 0;
+thread_local volatile std::uint64_t system_calls = 0;
 thread_local volatile std::uint64_t yields = 0;
 thread_local volatile int last_call = -1;
 
 void on_call(int, siginfo_t* info, void* opaque) {
   selector = allow;
   auto& registers = static_cast<ucontext_t*>(opaque)->uc_mcontext.gregs;
-  calls = calls + 1;
+  system_calls = system_calls + 1;
   if (info->si_syscall == SYS_sched_yield) yields = yields + 1;
   last_call = info->si_syscall;
   long result = 0;
@@ -70,7 +70,7 @@ const void* way_back_of_handler() {
 SystemCallCount::SystemCallCount() {
   static const void* const way_back = way_back_of_handler();
   constexpr unsigned long length = 16;
-  calls = 0;
+  system_calls = 0;
   yields = 0;
   last_call = -1;
   works_ = way_back != nullptr &&
@@ -83,7 +83,7 @@ SystemCallCount::~SystemCallCount() {
   if (works_) ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
 }
 
-std::uint64_t SystemCallCount::count() const { return calls; }
+std::uint64_t SystemCallCount::count() const { return system_calls; }
 std::uint64_t SystemCallCount::yield_count() const { return yields; }
 int SystemCallCount::last() const { return last_call; }
 

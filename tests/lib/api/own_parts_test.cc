@@ -12,7 +12,7 @@ namespace {
 
 using Sizes = std::vector<std::size_t>;
 
-struct Call {
+struct CallWithParts {
   std::vector<std::int32_t> input, output;
   Sizes counts, displacements, recv_counts{}, recv_displacements{};
 
@@ -33,7 +33,7 @@ std::vector<std::int32_t> values(const void* data, std::size_t count) {
 }
 
 TEST_CASE("parts with displacements are packed before the call and unpacked after it, and what is between them stays") {
-  Call call{{0, 11, 12, 0, 21, 0}, std::vector<std::int32_t>(6, -1), {2, 1}, {1, 4}, {1, 2}, {5, 0}};
+  CallWithParts call{{0, 11, 12, 0, 21, 0}, std::vector<std::int32_t>(6, -1), {2, 1}, {1, 4}, {1, 2}, {5, 0}};
   const Request request = call.request(Collective::all_to_all);
   REQUIRE(OwnParts::are_needed_for(request));
   OwnParts parts{request, 0};
@@ -52,7 +52,7 @@ TEST_CASE("parts with displacements are packed before the call and unpacked afte
 
 TEST_CASE("only the rank that has the parts moves them") {
   for (const int rank : {0, 1}) {
-    Call call{{1, 0, 2}, {0}, {1, 1}, {0, 2}};
+    CallWithParts call{{1, 0, 2}, {0}, {1, 1}, {0, 2}};
     OwnParts scattered{call.request(Collective::scatter, 1), rank};
     CHECK(scattered.are_moved() == (rank == 1));
     CHECK((scattered.request().input.data == call.input.data()) == (rank != 1));
@@ -61,7 +61,7 @@ TEST_CASE("only the rank that has the parts moves them") {
 }
 
 TEST_CASE("counts of larger elements become those of the wire, without a copy of the data") {
-  Call call{{1, 2, 3, 4, 5, 6}, {1, 2}, {1, 2}, {}};
+  CallWithParts call{{1, 2, 3, 4, 5, 6}, {1, 2}, {1, 2}, {}};
   Request request = call.request(Collective::reduce_scatter);
   CHECK_FALSE(OwnParts::are_needed_for(request));
   request.input.unit = request.output.unit = 2;

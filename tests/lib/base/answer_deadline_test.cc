@@ -7,21 +7,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const auto begun = AnswerDeadline::Clock::now();
+const auto asked_at = AnswerDeadline::Clock::now();
 
 TEST_CASE("who looks in time, or a little late, finds that the others' time is over") {
-  AnswerDeadline deadline{300ms, begun};
-  CHECK(deadline.end() == begun + 300ms);
-  CHECK(!deadline.is_over(begun + 299ms));
-  CHECK(deadline.is_over(begun + 399ms));
+  AnswerDeadline deadline{300ms, asked_at};
+  CHECK(deadline.end() == asked_at + 300ms);
+  CHECK(!deadline.is_over(asked_at + 299ms));
+  CHECK(deadline.is_over(asked_at + 399ms));
 }
 
 TEST_CASE("who looks long after gives the others the same time again, and only once") {
-  AnswerDeadline deadline{300ms, begun};
-  CHECK(!deadline.is_over(begun + 2s));
-  CHECK(deadline.end() == begun + 2300ms);
-  CHECK(!deadline.is_over(begun + 2299ms));
-  CHECK(deadline.is_over(begun + 1h));
+  AnswerDeadline deadline{300ms, asked_at};
+  CHECK(!deadline.is_over(asked_at + 2s));
+  CHECK(deadline.end() == asked_at + 2300ms);
+  CHECK(!deadline.is_over(asked_at + 2299ms));
+  CHECK(deadline.is_over(asked_at + 1h));
 }
 
 }  // namespace

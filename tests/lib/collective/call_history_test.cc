@@ -29,8 +29,8 @@ Frame call(std::uint64_t count, std::uint32_t algorithm = 7) {
 }
 
 /// A rank that has made calls of these counts.
-struct Rank {
-  explicit Rank(const std::vector<std::uint64_t>& counts = {}) {
+struct CallingRank {
+  explicit CallingRank(const std::vector<std::uint64_t>& counts = {}) {
     ring.name = "ring";
     for (const std::uint64_t count : counts) begin(count);
   }
@@ -45,12 +45,12 @@ struct Rank {
   CallHistory history{group};
 };
 
-std::string said(const Rank& rank, const Frame& theirs, const Frame& ours) {
+std::string said(const CallingRank& rank, const Frame& theirs, const Frame& ours) {
   return rank.history.mismatch(0, theirs, ours, nullptr).what();
 }
 
 TEST_CASE("calls get consecutive numbers, and the last ones are remembered") {
-  Rank rank;
+  CallingRank rank;
   CHECK(rank.history.last_number() == 0);
   for (std::uint64_t number = 1; number <= 200; ++number) {
     CHECK(rank.begin(1000 + number).operation == number);
@@ -64,7 +64,7 @@ TEST_CASE("calls get consecutive numbers, and the last ones are remembered") {
 }
 
 TEST_CASE("a call says of which other one it is a part, and calls before and after it do not") {
-  Rank rank;
+  CallingRank rank;
   rank.begin(1);
   rank.history.begin(transport::call_words_of(call(2)), rank.ring, false, "split()");
   rank.begin(3);
@@ -76,7 +76,7 @@ TEST_CASE("a call says of which other one it is a part, and calls before and aft
 }
 
 TEST_CASE("a number is found again by its lower half, also of a call that is yet to come") {
-  Rank rank{std::vector<std::uint64_t>(100, 5)};
+  CallingRank rank{std::vector<std::uint64_t>(100, 5)};
   CHECK(rank.history.full_number(100) == 100);
   CHECK(rank.history.full_number(42) == 42);
   // One that is ahead counts as one before 2^32 calls: it is never remembered, so nothing is said of it.
@@ -85,21 +85,21 @@ TEST_CASE("a number is found again by its lower half, also of a call that is yet
 
 TEST_CASE("the hash is equal after equal calls, and differs after one that differs in anything") {
   const std::vector<std::uint64_t> counts{1, 2, 3};
-  const std::uint64_t hash = Rank{counts}.history.hash();
-  CHECK(hash == Rank{counts}.history.hash());
-  CHECK(hash != Rank{{1, 2}}.history.hash());
-  CHECK(hash != Rank{{1, 2, 4}}.history.hash());
-  CHECK(hash != Rank{{2, 1, 3}}.history.hash());
-  Rank other{{1, 2}};
+  const std::uint64_t hash = CallingRank{counts}.history.hash();
+  CHECK(hash == CallingRank{counts}.history.hash());
+  CHECK(hash != CallingRank{{1, 2}}.history.hash());
+  CHECK(hash != CallingRank{{1, 2, 4}}.history.hash());
+  CHECK(hash != CallingRank{{2, 1, 3}}.history.hash());
+  CallingRank other{{1, 2}};
   other.begin(3, 8);
   CHECK(hash != other.history.hash());
-  Rank in_window{{1, 2}};
+  CallingRank in_window{{1, 2}};
   in_window.begin(3, 7, 1);
   CHECK(hash != in_window.history.hash());
 }
 
 TEST_CASE("an error says how another rank's call differs") {
-  Rank rank{{10, 20}};
+  CallingRank rank{{10, 20}};
   const Frame ours = transport::frame_of(rank.history.call(2));
   Frame theirs = ours;
   theirs.collective = static_cast<std::uint8_t>(Collective::barrier);
@@ -137,7 +137,7 @@ TEST_CASE("an error says how another rank's call differs") {
 }
 
 TEST_CASE("a message of a call that has ended here is told of that call") {
-  Rank rank{{10, 20, 30}};
+  CallingRank rank{{10, 20, 30}};
   Frame late = transport::frame_of(rank.history.call(1));
   late.length = 16;
   const Frame ours = transport::frame_of(rank.history.call(3));

@@ -22,7 +22,7 @@ namespace tutti::detail {
 namespace {
 
 /// A communicator of one rank, on which the test is the only thread.
-struct Rank {
+struct LoneRank {
   std::shared_ptr<Context> context = testing::alone();
   CommunicatorState state{context, 4242, {0}};
   std::vector<float> input{1, 2, 3}, output{0, 0, 0};
@@ -67,7 +67,7 @@ struct Stream final : StreamPart {
 };
 
 TEST_CASE("operations get their numbers in the order in which they start") {
-  Rank rank;
+  LoneRank rank;
   Operation& late = rank.make();
   Operation& early = rank.make();
   const Work first = rank.submit(early), second = rank.submit(late);
@@ -80,7 +80,7 @@ TEST_CASE("operations get their numbers in the order in which they start") {
 }
 
 TEST_CASE("frames carry the lower halves of number and history") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.make();
   operation.set_number(0x1'0000'0007);
   operation.set_history(0xabcd'1234'5678);
@@ -91,7 +91,7 @@ TEST_CASE("frames carry the lower halves of number and history") {
 }
 
 TEST_CASE("each call carries a hash of those before it") {
-  Rank rank, other;
+  LoneRank rank, other;
   std::vector<std::uint32_t> histories;
   for (int call = 0; call < 3; ++call) {
     Operation &here = rank.make(), &there = other.make();
@@ -103,7 +103,7 @@ TEST_CASE("each call carries a hash of those before it") {
 }
 
 TEST_CASE("an operation takes its place before its input is there, and reads nothing until then") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.make();
   CHECK(!operation.awaits_input());
   operation.await_input();
@@ -122,7 +122,7 @@ TEST_CASE("an operation takes its place before its input is there, and reads not
 }
 
 TEST_CASE("an operation whose input comes before it starts begins as others do") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.make();
   operation.await_input();
   rank.as_owner([&] { operation.input_is_there(); });
@@ -134,7 +134,7 @@ TEST_CASE("an operation whose input comes before it starts begins as others do")
 }
 
 TEST_CASE("an operation that is used again awaits no input of its earlier call") {
-  Rank rank;
+  LoneRank rank;
   const Operation* used = nullptr;
   {
     Operation& operation = rank.make();
@@ -151,7 +151,7 @@ TEST_CASE("an operation that is used again awaits no input of its earlier call")
 }
 
 TEST_CASE("an operation whose input never comes blames this rank's GPU at its deadline") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.make(std::chrono::milliseconds{1});
   operation.await_input();
   const Work work = rank.submit(operation);
@@ -167,7 +167,7 @@ TEST_CASE("an operation whose input never comes blames this rank's GPU at its de
 }
 
 TEST_CASE("an operation that stands for a call is over once its stream has passed, and not before") {
-  Rank rank;
+  LoneRank rank;
   const auto stream = std::make_shared<Stream>();
   Operation& operation = rank.state.collectives.make_stand_in(rank.request(), "ring", {}, stream);
   CHECK(stream->begun_as.count == 0);
@@ -186,7 +186,7 @@ TEST_CASE("an operation that stands for a call is over once its stream has passe
 }
 
 TEST_CASE("an operation whose stream passes before it starts is over when it has started") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.state.collectives.make_stand_in(rank.request(), "ring", {}, std::make_shared<Stream>());
   rank.as_owner([&] { operation.stream_has_passed(); });
   CHECK(!operation.done());
@@ -195,7 +195,7 @@ TEST_CASE("an operation whose stream passes before it starts is over when it has
 }
 
 TEST_CASE("the failure of an operation that stands for a call says how far the stream has come") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.state.collectives.make_stand_in(rank.request(), "ring", {}, std::make_shared<Stream>());
   const Work work = rank.submit(operation);
   operation.abort("the loss is not a number");
@@ -211,7 +211,7 @@ TEST_CASE("the failure of an operation that stands for a call says how far the s
 }
 
 TEST_CASE("a failure says in words and in fields what failed and how far it had come") {
-  Rank rank;
+  LoneRank rank;
   Operation& operation = rank.make();
   operation.await_input();
   const Work work = rank.submit(operation);
@@ -239,7 +239,7 @@ TEST_CASE("a failure says in words and in fields what failed and how far it had 
 }
 
 TEST_CASE("a failure that began in an earlier call names that one") {
-  Rank rank;
+  LoneRank rank;
   Operation& first = rank.make();
   const Work one = rank.submit(first);
   Operation& second = rank.make();

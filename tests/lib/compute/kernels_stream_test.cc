@@ -23,8 +23,8 @@ constexpr std::size_t guard_size = 128;
 constexpr int most_sources = 16;
 
 /// Small and just around a vector, a line, a block of the fold and several of those.
-constexpr std::size_t counts[] = {0,  1,  2,   3,   7,   15,  16,   17,   31,   33,   63,
-                                  64, 65, 100, 255, 257, 511, 1023, 1025, 4095, 4097, 9001};
+constexpr std::size_t element_counts[] = {0,  1,  2,   3,   7,   15,  16,   17,   31,   33,   63,
+                                          64, 65, 100, 255, 257, 511, 1023, 1025, 4095, 4097, 9001};
 
 /// `size` bytes at `offset` behind a line's begin, with a guard before and after that must stay as it is.
 class Buffer {
@@ -127,11 +127,11 @@ TEST_CASE("a fold has the bits of repeated combines, for any number of sources, 
     for (const compute::Fold fold : folds) {
       if (fold == nullptr) continue;
       for (int n = 1; n <= most_sources; ++n) {
-        const std::size_t count = counts[random() % std::size(counts)];
+        const std::size_t count = element_counts[random() % std::size(element_counts)];
         check_fold(fold, pair, n, -1, count, random);
         check_fold(fold, pair, n, static_cast<int>(random() % static_cast<unsigned>(n)), count, random);
       }
-      for (const std::size_t count : counts) check_fold(fold, pair, 3, -1, count, random);
+      for (const std::size_t count : element_counts) check_fold(fold, pair, 3, -1, count, random);
     }
   });
 }
@@ -154,7 +154,7 @@ TEST_CASE("a streaming combine equals the reference bit for bit, in place or not
     const auto combine = compute::kernels(table, pair.type).combine_streaming[static_cast<int>(pair.kind)];
     CHECK((combine == nullptr) == (std::string{table.isa} == "generic"));
     if (combine == nullptr) return;
-    for (const std::size_t count : counts) {
+    for (const std::size_t count : element_counts) {
       for (const int same : {-1, 0, 1}) {
         const auto fold_of_two = [&](void* dst, const void* const* sources, int, std::size_t n) {
           combine(dst, sources[0], sources[1], n);

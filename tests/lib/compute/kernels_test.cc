@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = std::vector<unsigned char>;
 
-constexpr std::uint64_t guard_size = 64;
+constexpr std::uint64_t trailing_guard_size = 64;
 
 std::vector<DataType> all_types() {
   std::vector<DataType> types;
@@ -102,8 +102,8 @@ std::vector<std::size_t> awkward_counts() {
 template <class Call>
 bool agrees_with_reference(const Table& table, const Bytes& before, std::size_t offset, Call call) {
   Bytes expected = before, actual = before;
-  expected.resize(before.size() + guard_size, 0xa5);
-  actual.resize(before.size() + guard_size, 0xa5);
+  expected.resize(before.size() + trailing_guard_size, 0xa5);
+  actual.resize(before.size() + trailing_guard_size, 0xa5);
   call(compute::reference_table(), expected.data() + offset);
   call(table, actual.data() + offset);
   return expected == actual;

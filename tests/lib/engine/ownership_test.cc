@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr int thread_count = 4;
 constexpr int rounds = 150;
-constexpr auto patience = 60s;  // that nothing needs
+constexpr auto hang_limit = 60s;  // that nothing needs
 
 class Chore;
 
@@ -167,7 +167,7 @@ class Worker {
     return chore;
   }
   void wait(Chore& chore) {
-    if (!engine_->wait(chore, Clock::now() + patience)) timed_out = true;
+    if (!engine_->wait(chore, Clock::now() + hang_limit)) timed_out = true;
     if (!timed_out) chore.release();
   }
   void note_task() {
@@ -178,7 +178,7 @@ class Worker {
   void run_tasks() {
     tasks += 2;
     engine_->post([this] { note_task(); });
-    if (!engine_->exclusively([this] { note_task(); }, Clock::now() + patience)) timed_out = true;
+    if (!engine_->exclusively([this] { note_task(); }, Clock::now() + hang_limit)) timed_out = true;
   }
   void own_for_a_moment() {
     if (!engine_->try_own()) return;
@@ -193,7 +193,7 @@ class Worker {
     Chore& first = submit(Chore::Kind::ground);
     Chore& second = submit(Chore::Kind::ground);
     const std::array<Pending*, 2> both{&first, &second};
-    if (!engine_->wait_any(both, Clock::now() + patience)) timed_out = true;
+    if (!engine_->wait_any(both, Clock::now() + hang_limit)) timed_out = true;
     wait(second);
     wait(first);
   }
@@ -239,7 +239,7 @@ void stress(Patience engine_patience, bool has_helper) {
     for (const auto& worker : workers) all += worker->submitted;
     return all;
   };
-  const auto deadline = Clock::now() + patience;
+  const auto deadline = Clock::now() + hang_limit;
   while (mill.finished < submitted() && Clock::now() < deadline) std::this_thread::yield();
   engine->stop();
   CHECK(mill.finished == submitted());

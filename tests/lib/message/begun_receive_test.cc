@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t length = EagerCredit::longest;
-constexpr int tag = 5;
+constexpr int interrupted_tag = 5;
 
 /// Rank 1 sends, rank 0 receives.
 struct Interrupted {
@@ -29,8 +29,8 @@ struct Interrupted {
   std::vector<std::byte> token = std::vector<std::byte>(8), data, memory = std::vector<std::byte>(length);
 
   Interrupted() {
-    sender.send(token, 0, {.tag = tag});
-    receiver.recv(token, 1, {.tag = tag});
+    sender.send(token, 0, {.tag = interrupted_tag});
+    receiver.recv(token, 1, {.tag = interrupted_tag});
   }
 
   /// Starts a message that leaves the last piece behind, since a ring holds as many pieces, and one slot has something
@@ -38,20 +38,20 @@ struct Interrupted {
   Work send_all_but_the_last_piece(std::size_t seed) {
     data = std::vector<std::byte>(length, static_cast<std::byte>(seed));
     for (std::size_t i = 0; i < length; i += 1000) data[i] = static_cast<std::byte>(i / 1000);
-    sender.send(token, 0, {.tag = tag});
+    sender.send(token, 0, {.tag = interrupted_tag});
     Messages& messages = ranks.second->messages;
     Message& message = messages.make({.kind = MessageCall::Kind::send,
                                       .bytes = data,
                                       .count = length,
                                       .type = DataType::u8,
                                       .peer = 0,
-                                      .tag = tag,
+                                      .tag = interrupted_tag,
                                       .timeout = 20s});
     Work work = Internals::make<Work>(static_cast<Pending*>(&message));
     ranks.second->group.context().engine->submit(message);
     CHECK_FALSE(work.done());
     CHECK(message.stage == Message::Stage::begun);  // and has not asked, for want of credit
-    receiver.recv(token, 1, {.tag = tag});
+    receiver.recv(token, 1, {.tag = interrupted_tag});
     return work;
   }
 
@@ -60,7 +60,7 @@ struct Interrupted {
   std::optional<Error> receive(Meanwhile&& meanwhile) {
     auto outcome = std::async(std::launch::async, [&]() -> std::optional<Error> {
       try {
-        receiver.recv(memory, 1, {.tag = tag, .timeout = 20s});
+        receiver.recv(memory, 1, {.tag = interrupted_tag, .timeout = 20s});
       } catch (const Error& error) {
         return error;
       }
@@ -97,8 +97,8 @@ TEST_CASE("a sender that does nothing but send finds the credit that has come, a
     const std::vector<std::byte> data(size);
     std::vector<std::byte> memory(size);
     for (std::size_t sent = 0; sent < 3 * EagerCredit::limit; sent += size) {
-      ranks.sender.send(data, 0, {.tag = tag, .timeout = 5s});  // there is no receive
-      ranks.receiver.recv(memory, 1, {.tag = tag});
+      ranks.sender.send(data, 0, {.tag = interrupted_tag, .timeout = 5s});  // there is no receive
+      ranks.receiver.recv(memory, 1, {.tag = interrupted_tag});
     }
   }
 }

@@ -17,15 +17,15 @@ namespace {
 
 using State = Handshake::State;
 
-const Secret key = Secret::from_text("the secret of this job", "test");
-const Secret other_key = Secret::from_text("the secret of that job", "test");
+const Secret job_key = Secret::from_text("the secret of this job", "test");
+const Secret other_job_key = Secret::from_text("the secret of that job", "test");
 const Hello hello{.from = 3,
                   .to = 5,
                   .channel = 0xfedcba9876543210,
                   .purpose = Purpose::link,
                   .stripe = {.attempt = 7, .number = 1, .count = 2}};
 
-Handshake acceptor(const Secret& with = key, Purpose purpose = Purpose::link, int rank = 5) {
+Handshake acceptor(const Secret& with = job_key, Purpose purpose = Purpose::link, int rank = 5) {
   return Handshake::accept(with, purpose, rank);
 }
 
@@ -90,7 +90,7 @@ Record talk(Handshake first, Handshake second) {
 }  // namespace
 
 TEST_CASE("two that know the key trust each other, and the acceptor learns who came") {
-  Handshake first = Handshake::initiate(key, hello);
+  Handshake first = Handshake::initiate(job_key, hello);
   Handshake second = acceptor();
   tell(second, said_by(first));
   CHECK(second.hello() == hello);
@@ -109,11 +109,11 @@ TEST_CASE("each purpose is let in at its own acceptor only, and nonces are fresh
     for (const Purpose theirs : {Purpose::link, Purpose::failure_detector, Purpose::store}) {
       Hello wish = hello;
       wish.purpose = mine;
-      const Record record = talk(Handshake::initiate(key, wish), acceptor(key, theirs));
+      const Record record = talk(Handshake::initiate(job_key, wish), acceptor(job_key, theirs));
       CHECK((record.acceptor == State::done) == (mine == theirs));
     }
-  const Record one = talk(Handshake::initiate(key, hello), acceptor());
-  const Record two = talk(Handshake::initiate(key, hello), acceptor());
+  const Record one = talk(Handshake::initiate(job_key, hello), acceptor());
+  const Record two = talk(Handshake::initiate(job_key, hello), acceptor());
   CHECK(one.messages[0].substr(28) != two.messages[0].substr(24));
   CHECK(one.messages[1].substr(0, 32) != two.messages[1].substr(0, 32));
 }
@@ -124,7 +124,7 @@ TEST_CASE("a rank that wants encryption is let in only where that is done, and t
       Hello wish = hello;
       wish.encrypted = mine;
       const Record record =
-          talk(Handshake::initiate(key, wish), Handshake::accept(key, Purpose::link, hello.to, theirs));
+          talk(Handshake::initiate(job_key, wish), Handshake::accept(job_key, Purpose::link, hello.to, theirs));
       CHECK((record.acceptor == State::done) == (mine == theirs));
       CHECK((record.initiator == State::done) == (mine == theirs));
     }
@@ -134,11 +134,11 @@ TEST_CASE("where the initiator decides about encryption, nobody on the way does"
   for (const bool wanted : {false, true}) {
     Hello wish = hello;
     wish.encrypted = wanted;
-    const auto accept = [] { return Handshake::accept(key, Purpose::link, hello.to, std::nullopt); };
-    const Record record = talk(Handshake::initiate(key, wish), accept());
+    const auto accept = [] { return Handshake::accept(job_key, Purpose::link, hello.to, std::nullopt); };
+    const Record record = talk(Handshake::initiate(job_key, wish), accept());
     CHECK(record.initiator == State::done);
     CHECK(record.acceptor == State::done);
-    Handshake first = Handshake::initiate(key, wish);
+    Handshake first = Handshake::initiate(job_key, wish);
     Handshake second = accept();
     std::string changed = said_by(first);
     changed[7] ^= 1;
@@ -151,8 +151,8 @@ TEST_CASE("where the initiator decides about encryption, nobody on the way does"
 TEST_CASE("where the connection is encrypted, the accept byte comes after that, and says as much as without") {
   Hello wish = hello;
   wish.encrypted = true;
-  Handshake first = Handshake::initiate(key, wish);
-  Handshake second = Handshake::accept(key, Purpose::link, hello.to, true);
+  Handshake first = Handshake::initiate(job_key, wish);
+  Handshake second = Handshake::accept(job_key, Purpose::link, hello.to, true);
   tell(second, said_by(first));
   tell(first, said_by(second));
   CHECK(first.state() == State::under_way);  // until its proof is sent
@@ -180,15 +180,15 @@ TEST_CASE("where the connection is encrypted, the accept byte comes after that, 
 TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md says, and another one each time") {
   std::optional<Digest> last;
   for (int i = 0; i < 2; ++i) {
-    Handshake first = Handshake::initiate(key, hello);
+    Handshake first = Handshake::initiate(job_key, hello);
     Handshake second = acceptor();
     const std::string transcript_begin = said_by(first);
     tell(second, transcript_begin);
     const std::string answer = said_by(second);
     tell(first, answer);
     const std::string transcript = transcript_begin + answer.substr(0, 32);
-    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 4 tunnel"}}),
-                                                    std::as_bytes(std::span{transcript})});
+    const auto expected = hmac_sha256(job_key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 4 tunnel"}}),
+                                                        std::as_bytes(std::span{transcript})});
     CHECK(first.encryption_key() == expected);
     CHECK(second.encryption_key() == expected);
     CHECK(first.encryption_key() != last);
@@ -197,7 +197,7 @@ TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md 
 }
 
 TEST_CASE("every message is as long as the specification says, and never more is read") {
-  const Record record = talk(Handshake::initiate(key, hello), acceptor());
+  const Record record = talk(Handshake::initiate(job_key, hello), acceptor());
   REQUIRE(record.messages.size() == 4);
   CHECK(record.messages[0].size() == 60);
   CHECK(record.messages[1].size() == 64);
@@ -212,10 +212,11 @@ TEST_CASE("every message is as long as the specification says, and never more is
 
 TEST_CASE("the proofs are what docs/wire.md says, and so is its example") {
   const auto digest = [&](const std::string& label, const std::string& transcript) {
-    return text_of(hmac_sha256(key.bytes(), {std::as_bytes(std::span{label}), std::as_bytes(std::span{transcript})}));
+    return text_of(
+        hmac_sha256(job_key.bytes(), {std::as_bytes(std::span{label}), std::as_bytes(std::span{transcript})}));
   };
   const auto documented = [](const char* name) { return text_of(testing::documented_bytes(name)); };
-  const Record record = talk(Handshake::initiate(key, hello), acceptor());
+  const Record record = talk(Handshake::initiate(job_key, hello), acceptor());
   const std::string example_hello = documented("hello");
   CHECK(example_hello.size() == record.messages[0].size());
   CHECK(example_hello.substr(0, 28) == record.messages[0].substr(0, 28));
@@ -229,7 +230,7 @@ TEST_CASE("the proofs are what docs/wire.md says, and so is its example") {
 }
 
 TEST_CASE("bytes may come one by one") {
-  Handshake first = Handshake::initiate(key, hello);
+  Handshake first = Handshake::initiate(job_key, hello);
   Handshake second = acceptor();
   for (int i = 0; i < 1000 && (first.state() == State::under_way || second.state() == State::under_way); ++i)
     for (auto [from, to] : {std::pair{&first, &second}, std::pair{&second, &first}})
@@ -244,7 +245,8 @@ TEST_CASE("bytes may come one by one") {
 
 TEST_CASE("a peer that has another key, or none, is trusted by neither side") {
   const Secret none;
-  for (const auto& [mine, theirs] : {std::pair{&key, &other_key}, std::pair{&key, &none}, std::pair{&none, &key}}) {
+  for (const auto& [mine, theirs] :
+       {std::pair{&job_key, &other_job_key}, std::pair{&job_key, &none}, std::pair{&none, &job_key}}) {
     const Record record = talk(Handshake::initiate(*mine, hello), acceptor(*theirs));
     CHECK(record.initiator == State::refused);
     CHECK(record.acceptor != State::done);
@@ -260,9 +262,9 @@ TEST_CASE("a peer that has another key, or none, is trusted by neither side") {
 }
 
 TEST_CASE("a hello for another rank, purpose, magic or version is refused without an answer") {
-  const std::string good = text_of(Handshake::initiate(key, hello).outgoing());
-  for (Handshake second :
-       {acceptor(key, Purpose::link, 4), acceptor(key, Purpose::failure_detector), acceptor(key, Purpose::store)}) {
+  const std::string good = text_of(Handshake::initiate(job_key, hello).outgoing());
+  for (Handshake second : {acceptor(job_key, Purpose::link, 4), acceptor(job_key, Purpose::failure_detector),
+                           acceptor(job_key, Purpose::store)}) {
     tell(second, good);
     CHECK(second.state() == State::refused);
     CHECK(second.outgoing().empty());
@@ -282,7 +284,7 @@ TEST_CASE("a bit changed anywhere on the way is noticed by at least one side, an
   for (std::size_t message = 0; message < 4; ++message)
     for (std::size_t bit = 0; bit < 8 * sizes[message]; ++bit) {
       const Record record =
-          talk(Handshake::initiate(key, hello), acceptor(), [&](std::size_t number, std::string& bytes) {
+          talk(Handshake::initiate(job_key, hello), acceptor(), [&](std::size_t number, std::string& bytes) {
             if (number == message) bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
           });
       CAPTURE(message);
@@ -293,18 +295,18 @@ TEST_CASE("a bit changed anywhere on the way is noticed by at least one side, an
 }
 
 TEST_CASE("a recorded handshake opens nothing when it is played again, to either side") {
-  const Record record = talk(Handshake::initiate(key, hello), acceptor());
+  const Record record = talk(Handshake::initiate(job_key, hello), acceptor());
   Handshake second = acceptor();
   tell(second, record.messages[0]);
   tell(second, record.messages[2]);
   CHECK(second.state() == State::refused);
-  Handshake first = Handshake::initiate(key, hello);
+  Handshake first = Handshake::initiate(job_key, hello);
   tell(first, record.messages[1]);
   CHECK(first.state() == State::refused);
 }
 
 TEST_CASE("a side's own bytes prove nothing when they are sent back to it") {
-  Handshake first = Handshake::initiate(key, hello);
+  Handshake first = Handshake::initiate(job_key, hello);
   const std::string said = said_by(first);
   tell(first, said + said.substr(0, 8));
   CHECK(first.state() == State::refused);
@@ -325,7 +327,7 @@ TEST_CASE("a side's own bytes prove nothing when they are sent back to it") {
 }
 
 TEST_CASE("a proof made for one connection fits no other, even with the same hello") {
-  Handshake first = Handshake::initiate(key, hello);
+  Handshake first = Handshake::initiate(job_key, hello);
   const std::string said = said_by(first);
   Handshake second = acceptor();
   Handshake third = acceptor();

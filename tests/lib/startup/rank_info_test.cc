@@ -11,17 +11,17 @@ RankInfo rank_info(const std::string& host, const std::string& families) {
   return {.host = host, .process = "pid 1", .families = families};
 }
 
-struct Rank {
+struct RankFamilies {
   std::string host;
   std::string acceptor;
   std::string families;
 };
 
 /// The error's rank and text; rank -2: none.
-std::pair<int, std::string> complaint(const std::vector<Rank>& ranks) {
+std::pair<int, std::string> complaint(const std::vector<RankFamilies>& ranks) {
   std::vector<RankInfo> rank_infos;
   std::vector<RankAccess> accesses;
-  for (const Rank& rank : ranks) {
+  for (const RankFamilies& rank : ranks) {
     rank_infos.push_back(rank_info(rank.host, rank.families));
     accesses.push_back({.acceptor = rank.acceptor});
   }
@@ -91,23 +91,24 @@ TEST_CASE("a rank_info of another version, or with a line too few, too many or o
 
 TEST_CASE("an address of a family that another rank's host lacks is an error of both, with the variable that helps") {
   const std::pair<int, std::string> said =
-      complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"a", "[fd00::1]:6", "46"}, Rank{"b", "10.0.0.2:5", "4"}});
+      complaint({RankFamilies{"a", "[fd00::1]:5", "46"}, RankFamilies{"a", "[fd00::1]:6", "46"},
+                 RankFamilies{"b", "10.0.0.2:5", "4"}});
   CHECK(said.first == 2);
   for (const char* part : {"rank 2 (host b) cannot reach rank 0 (host a)", "[fd00::1]:5, an address of IPv6",
                            "TUTTI_SOCKET_FAMILY=AF_INET for all"})
     CHECK_MESSAGE(said.second.find(part) != std::string::npos, said.second);
-  CHECK(complaint({Rank{"a", "10.0.0.1:5", "46"}, Rank{"b", "[fd00::2]:5", "6"}}).second.find("AF_INET6 for all") !=
-        std::string::npos);
+  CHECK(complaint({RankFamilies{"a", "10.0.0.1:5", "46"}, RankFamilies{"b", "[fd00::2]:5", "6"}})
+            .second.find("AF_INET6 for all") != std::string::npos);
 }
 
 TEST_CASE("ranks that reach each other, or of which that is unknown, are left alone") {
-  CHECK(complaint({Rank{"a", "10.0.0.1:5", "46"}, Rank{"b", "10.0.0.2:5", "4"}}).first == -2);
-  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "[fd00::2]:5", "6"}}).first == -2);
-  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "10.0.0.2:5", "46"}}).first == -2);
-  CHECK(complaint({Rank{"a", "unix:0002f", "6"}, Rank{"a", "unix:00030", "4"}}).first == -2);
-  CHECK(complaint({Rank{"a", "[::1]:5", "4"}, Rank{"a", "127.0.0.1:5", "4"}}).first == -2);
-  CHECK(complaint({Rank{"a", "[fd00::1]:5", ""}, Rank{"b", "10.0.0.2:5", "4"}}).first == -2);
-  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "10.0.0.2:5", ""}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "10.0.0.1:5", "46"}, RankFamilies{"b", "10.0.0.2:5", "4"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "[fd00::1]:5", "46"}, RankFamilies{"b", "[fd00::2]:5", "6"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "[fd00::1]:5", "46"}, RankFamilies{"b", "10.0.0.2:5", "46"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "unix:0002f", "6"}, RankFamilies{"a", "unix:00030", "4"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "[::1]:5", "4"}, RankFamilies{"a", "127.0.0.1:5", "4"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "[fd00::1]:5", ""}, RankFamilies{"b", "10.0.0.2:5", "4"}}).first == -2);
+  CHECK(complaint({RankFamilies{"a", "[fd00::1]:5", "46"}, RankFamilies{"b", "10.0.0.2:5", ""}}).first == -2);
 }
 
 }  // namespace tutti::detail
