@@ -89,12 +89,12 @@ std::vector<Vector> results_of(const WorldOptions& options, std::size_t count) {
 
 std::atomic<int> streamed{0};
 
-constexpr transport::CopyPolicy counted{.streaming =
-                                            [](void* to, const void* from, std::size_t bytes) {
-                                              ++streamed;
-                                              std::memcpy(to, from, bytes);
-                                            },
-                                        .always = true};
+constexpr transport::CopyPolicy counted_stores{.streaming =
+                                                   [](void* to, const void* from, std::size_t bytes) {
+                                                     ++streamed;
+                                                     std::memcpy(to, from, bytes);
+                                                   },
+                                               .always = true};
 
 TEST_CASE("boards and links give the same bits, whatever stores fill them") {
   Lot lot{1, 8};
@@ -107,8 +107,8 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
       CAPTURE(count);
       const auto on_boards = results_of({.ranks = ranks}, count);
       for (const WorldOptions& options :
-           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .copy_policy = counted},
-            WorldOptions{.ranks = ranks, .boards = false, .copy_policy = counted}}) {
+           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .copy_policy = counted_stores},
+            WorldOptions{.ranks = ranks, .boards = false, .copy_policy = counted_stores}}) {
         CAPTURE(options.boards);
         CAPTURE(options.copy_policy.always);
         streamed = 0;

@@ -29,42 +29,41 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int ranks = 3;
-constexpr std::size_t n = 60'000;  // elements of each part: more than a board takes in one round
-constexpr std::size_t bytes = n * sizeof(float);
+constexpr std::size_t part_count = 60'000;  // elements of each part: more than a board takes in one round
+constexpr std::size_t part_bytes = part_count * sizeof(float);
 constexpr std::size_t offsets = sizeof(detail::WindowLocation::Offsets);  // which a call in allocated memory posts
 
 struct Buffers {
-  explicit Buffers(Communicator& comm) : shared(allocate<float>(comm, n)) {}
+  explicit Buffers(Communicator& comm) : shared(allocate<float>(comm, part_count)) {}
   SharedArray<float> shared;
-  std::vector<float> own = std::vector<float>(n, 1), result = std::vector<float>(n),
-                     all = std::vector<float>(ranks * n);
+  std::vector<float> own = std::vector<float>(part_count, 1), result = std::vector<float>(part_count),
+                     all = std::vector<float>(usual_ranks * part_count);
 };
 
-struct Case {
+struct Movement {
   const char* name;
   std::size_t moved;  // by all ranks
   std::function<Work(Communicator&, Buffers&)> start;
 };
 
-const Case cases[] = {
-    {"folded from a board", ranks* bytes + ranks*(ranks - 1) * bytes,
+const Movement movements[] = {
+    {"folded from a board", usual_ranks* part_bytes + usual_ranks*(usual_ranks - 1) * part_bytes,
      [](Communicator& comm, Buffers& with) {
        return comm.async().all_reduce(with.own, with.result, sum, {.algorithm = "direct"});
      }},
-    {"copied from a board", ranks* bytes + ranks*(ranks - 1) * bytes,
+    {"copied from a board", usual_ranks* part_bytes + usual_ranks*(usual_ranks - 1) * part_bytes,
      [](Communicator& comm, Buffers& with) {
        return comm.async().all_gather(with.own, with.all, {.algorithm = "direct"});
      }},
     // Each rank reads its part of the others' vectors, and writes the sum to them.
-    {"moved in allocated memory", ranks* offsets + 2 * (ranks - 1) * bytes,
+    {"moved in allocated memory", usual_ranks* offsets + 2 * (usual_ranks - 1) * part_bytes,
      [](Communicator& comm, Buffers& with) { return comm.async().all_reduce(with.shared, sum); }},
 };
 
 /// What the box of each rank says of its last call.
 std::vector<black_box::OperationRecord> last_entries(const std::string& folder) {
   std::vector<black_box::OperationRecord> last;
-  for (int rank = 0; rank < ranks; ++rank) {
+  for (int rank = 0; rank < usual_ranks; ++rank) {
     const std::string path = folder + "/box-" + std::to_string(rank);
     const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     last.push_back(black_box::read(file, path).entries.back());
@@ -78,11 +77,11 @@ std::size_t moved(const std::vector<black_box::OperationRecord>& entries) {
 }
 
 TEST_CASE("a black box has the bytes that were posted and those that were read of others") {
-  for (const Case& each : cases) {
+  for (const Movement& each : movements) {
     CAPTURE(std::string{each.name});
     const Folder folder;
     const Setting box{"TUTTI_BLACK_BOX", folder.name + "/box-%r"};
-    run_ranks({.ranks = ranks, .kind = Kind::shm, .leave_together = true}, [&](Communicator& comm) {
+    run_ranks({.ranks = usual_ranks, .kind = Kind::shm, .leave_together = true}, [&](Communicator& comm) {
       Buffers with{comm};
       each.start(comm, with).wait();
     });
@@ -96,12 +95,12 @@ TEST_CASE("a call that is made at once is in the black box with the same bytes a
   const Folder folder;
   const Setting box{"TUTTI_BLACK_BOX", folder.name + "/box-%r"};
   constexpr std::size_t few = 1000;
-  run_ranks({.ranks = ranks, .kind = Kind::shm, .leave_together = true}, [](Communicator& comm) {
+  run_ranks({.ranks = usual_ranks, .kind = Kind::shm, .leave_together = true}, [](Communicator& comm) {
     std::vector<float> data(few, 1);
     for (int turn = 0; turn < 100; ++turn) comm.all_reduce(data, sum, {.algorithm = "direct"});
   });
   for (const black_box::OperationRecord& entry : last_entries(folder.name))
-    CHECK(entry.bytes == ranks * few * sizeof(float));
+    CHECK(entry.bytes == usual_ranks * few * sizeof(float));
 }
 
 /// Waits for what another rank will do.
@@ -115,12 +114,12 @@ void wait_until(const Condition& condition) {
 }
 
 TEST_CASE("an error in the middle of a call has the bytes that had been read by then") {
-  for (const Case& each : cases) {
+  for (const Movement& each : movements) {
     CAPTURE(std::string{each.name});
-    std::vector<Heard> answers(ranks);
+    std::vector<Heard> answers(usual_ranks);
     std::promise<void> held, aborted;
     std::shared_future<void> is_held = held.get_future().share(), is_aborted = aborted.get_future().share();
-    run_ranks({.ranks = ranks, .kind = Kind::shm, .leave_together = true}, [&](Communicator& comm) {
+    run_ranks({.ranks = usual_ranks, .kind = Kind::shm, .leave_together = true}, [&](Communicator& comm) {
       Buffers with{comm};
       each.start(comm, with).wait();  // makes room on the board
       if (comm.rank() == 2) {         // begins the first round, and never the second

@@ -1,21 +1,15 @@
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "tests/support/noise.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
 namespace {
-
-/// Values whose sum depends on the order in which it is taken.
-float rough(int rank, std::size_t i) {
-  return std::ldexp(1.0F + static_cast<float>((i * 7919 + static_cast<std::size_t>(rank) * 104'729) % 1000) / 999.0F,
-                    static_cast<int>((i + static_cast<std::size_t>(rank) * 5) % 20));
-}
 
 std::vector<float> input(int rank, std::size_t count) {
   std::vector<float> data(count);
@@ -28,10 +22,6 @@ std::vector<float> left_fold(int ranks, std::size_t count) {
   for (int rank = 1; rank < ranks; ++rank)
     for (std::size_t i = 0; i < count; ++i) result[i] += rough(rank, i);
   return result;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 TEST_CASE("with deterministic every result is the left fold in rank order, over every transport and length") {

@@ -16,7 +16,7 @@ namespace {
 
 using Vector = std::vector<float>;
 
-const char* const table =
+const char* const domains_table =
     "all_reduce * * * hierarchical domains\n"
     "reduce     * * * hierarchical domains\n"
     "broadcast  * * * hierarchical domains\n"
@@ -108,7 +108,7 @@ TEST_CASE("hundreds of calls by domains, one after the other, reuse the memory o
 
 TEST_CASE("the places of ranks decide about domains, for each communicator by its own ranks") {
   const std::string interleaved = "rank 0,2,4 cache left node 0\nrank 1,3,5 cache right node 0\n";
-  run_ranks({.ranks = 6, .kind = Kind::shm, .topology = interleaved, .tuning = table}, [](Communicator& comm) {
+  run_ranks({.ranks = 6, .kind = Kind::shm, .topology = interleaved, .tuning = domains_table}, [](Communicator& comm) {
     CHECK(comm.chosen_algorithm(Collective::all_reduce, 4) == "hierarchical:0.2.4+1.3.5");
     CHECK(comm.chosen_algorithm(Collective::broadcast, 4) == "hierarchical:0.2.4+1.3.5");
     CHECK(comm.chosen_algorithm(Collective::all_gather, 4) == "direct");
@@ -119,16 +119,16 @@ TEST_CASE("the places of ranks decide about domains, for each communicator by it
     CHECK(results(four, "", 10).size() > 10);
   });
   const auto chosen =
-      results_of_all({.ranks = 6, .kind = Kind::shm, .topology = interleaved, .tuning = table}, "", 100);
+      results_of_all({.ranks = 6, .kind = Kind::shm, .topology = interleaved, .tuning = domains_table}, "", 100);
   CHECK(same_bits(chosen, results_of_all({.ranks = 6, .kind = Kind::shm}, "hierarchical:0.2.4+1.3.5", 100)));
 }
 
 TEST_CASE("ranks are in no domains if one of them may run in several, if all share one, and across hosts") {
   for (const char* topology : {"rank 0-1 cache a\nrank 2 cache b\n", "rank 0-3 cache a\n"})
-    run_ranks({.ranks = 4, .kind = Kind::shm, .topology = topology, .tuning = table},
+    run_ranks({.ranks = 4, .kind = Kind::shm, .topology = topology, .tuning = domains_table},
               [](Communicator& comm) { CHECK(comm.chosen_algorithm(Collective::all_reduce, 4) == "direct"); });
   const std::string two = "rank 0-1 cache a\nrank 2-3 cache b\n";
-  run_ranks({.ranks = 4, .kind = Kind::mixed, .topology = two, .tuning = table}, [](Communicator& comm) {
+  run_ranks({.ranks = 4, .kind = Kind::mixed, .topology = two, .tuning = domains_table}, [](Communicator& comm) {
     CHECK(comm.chosen_algorithm(Collective::all_reduce, 4).find('+') == std::string::npos);
   });
 }

@@ -17,6 +17,7 @@
 
 #include "algorithms/catalogue.h"
 #include "lib/compute/kernels.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/sample.h"
 #include "tests/support/world.h"
 #include "tutti/allocate.h"
@@ -214,10 +215,6 @@ std::vector<float> tenths_in(Modes modes, std::size_t count) {
   const InModes in_modes{modes};
   for (std::size_t i = 0; i < count; ++i) result[i] = tenths(first[i], second[i]);
   return result;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 TEST_CASE("a user's function runs in the modes of the thread that makes the call") {

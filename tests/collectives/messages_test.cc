@@ -12,13 +12,11 @@
 namespace tutti::testing {
 namespace {
 
-constexpr std::size_t eager = 64 * 1024;
-
 TEST_CASE("messages of every size around the eager limit arrive as they were sent") {
   for (const Kind kind : all_kinds) {
     run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
-      for (const std::size_t size :
-           {std::size_t{0}, std::size_t{1}, std::size_t{63}, eager - 1, eager, eager + 1, 5 * eager + 3}) {
+      for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{63}, eager_limit - 1, eager_limit,
+                                     eager_limit + 1, 5 * eager_limit + 3}) {
         std::vector<std::uint8_t> data(size);
         if (comm.rank() == 0) {
           std::iota(data.begin(), data.end(), std::uint8_t{3});
@@ -39,7 +37,7 @@ TEST_CASE("tags choose among messages, and messages of one tag keep their order"
   for (const Kind kind : all_kinds) {
     run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
       // Large and small ones mixed: an order kept only among small messages would show.
-      const std::vector<std::size_t> sizes{10, 3 * eager, 20, eager + 5, 30};
+      const std::vector<std::size_t> sizes{10, 3 * eager_limit, 20, eager_limit + 5, 30};
       if (comm.rank() == 0) {
         std::vector<std::vector<int>> data;
         std::vector<Work> works;
@@ -48,7 +46,7 @@ TEST_CASE("tags choose among messages, and messages of one tag keep their order"
           works.push_back(comm.isend(data[i], 1, {.tag = static_cast<int>(i % 2)}));
         for (Work& work : works) work.wait();
       } else {
-        std::vector<int> got(3 * eager);
+        std::vector<int> got(3 * eager_limit);
         for (const std::size_t i : {1U, 3U, 0U, 2U, 4U}) {
           const MessageStatus status = comm.recv(got, 0, {.tag = static_cast<int>(i % 2)});
           CHECK(status.count == sizes[i]);
@@ -192,7 +190,7 @@ TEST_CASE(
 TEST_CASE("a sender waits for the receive of a message that is too long for the links of its transport") {
   for (const Kind kind : {Kind::shm, Kind::tcp}) {
     run_ranks({.ranks = 2, .kind = kind}, [kind](Communicator& comm) {
-      const std::size_t longest = kind == Kind::shm ? 4 * eager : eager;
+      const std::size_t longest = kind == Kind::shm ? 4 * eager_limit : eager_limit;
       std::vector<std::byte> data(longest + 1), token(1);
       if (comm.rank() == 0) {
         Work small = comm.isend(std::span(data).first(longest), 1, {.tag = 1});
@@ -216,7 +214,7 @@ TEST_CASE("a sender waits for the receive of a message that is too long for the 
 
 TEST_CASE("a rank sends to itself, small and large, in both orders") {
   run_ranks({.ranks = 2}, [](Communicator& comm) {
-    for (const std::size_t size : {std::size_t{4}, 2 * eager}) {
+    for (const std::size_t size : {std::size_t{4}, 2 * eager_limit}) {
       std::vector<int> out(size, 7);
       std::vector<int> in(size);
       Work send = comm.isend(out, comm.rank());
@@ -237,7 +235,7 @@ TEST_CASE("a rank sends to itself, small and large, in both orders") {
 constexpr int untouched = -7;
 /// The messages are tiny, fill a slot or several, are the largest eager ones, may be copied once by the kernel, or have
 /// a beginning that is sent with the request.
-constexpr std::size_t lengths[] = {2, 1000, 10'000, eager / 4 - 1, eager / 4, eager, 100'003};
+constexpr std::size_t lengths[] = {2, 1000, 10'000, eager_limit / 4 - 1, eager_limit / 4, eager_limit, 100'003};
 
 enum class Posted { early, late, from_anybody, by_a_waiting_call };
 constexpr Posted all_posted[] = {Posted::early, Posted::late, Posted::from_anybody, Posted::by_a_waiting_call};
@@ -271,7 +269,7 @@ MessageStatus transfer(Communicator& comm, const std::vector<Sent>& data, std::v
 }
 
 void require_all_goes_on(Communicator& comm) {
-  for (const std::size_t length : {std::size_t{1}, 2 * eager}) {
+  for (const std::size_t length : {std::size_t{1}, 2 * eager_limit}) {
     const std::vector<int> out(length, 10 + comm.rank());
     std::vector<int> in(length);
     Work send = comm.isend(out, 1 - comm.rank(), {.tag = 6});
@@ -315,7 +313,7 @@ TEST_CASE("a message that is too long costs its receive alone, which says what i
 TEST_CASE("a message of another element type costs its receive alone, and all else goes on") {
   for (const Kind kind : all_kinds) {
     run_ranks({.ranks = 2, .kind = kind, .timeout = std::chrono::seconds(20)}, [](Communicator& comm) {
-      for (const std::size_t length : {std::size_t{2}, 2 * eager}) {
+      for (const std::size_t length : {std::size_t{2}, 2 * eager_limit}) {
         for (const Posted posted : all_posted) {
           const std::vector<float> data(length, 1);
           std::vector<int> memory(length, untouched);
@@ -359,7 +357,7 @@ TEST_CASE("the status of a shorter message says its length, and what follows it 
 
 TEST_CASE("a message to oneself that does not fit costs its receive alone") {
   run_ranks({.ranks = 1}, [](Communicator& comm) {
-    for (const std::size_t length : {std::size_t{2}, 2 * eager}) {
+    for (const std::size_t length : {std::size_t{2}, 2 * eager_limit}) {
       for (const bool early : {true, false}) {
         const std::vector<int> data(length, 1);
         std::vector<int> memory(length - 1, untouched);

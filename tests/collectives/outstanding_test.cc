@@ -16,9 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // The first 4000 are eager. A sanitizer takes minutes for a hundred thousand, and finds nothing more.
-const int many = only_a_sanitized_sample() ? 10'000 : 100'000;
+const int many_messages = only_a_sanitized_sample() ? 10'000 : 100'000;
 /// TCP takes longer in the kernel, and fewer messages test the same code.
-int many_over(Kind kind) { return kind == Kind::tcp ? many / 5 : many; }
+int many_over(Kind kind) { return kind == Kind::tcp ? many_messages / 5 : many_messages; }
 
 std::vector<int> numbers(int count) {
   std::vector<int> all(static_cast<std::size_t>(count));
@@ -69,7 +69,7 @@ TEST_CASE("a hundred thousand messages that nobody expects yet find their receiv
 
 TEST_CASE("thousands of receives that nothing comes for end together when the communicator is aborted") {
   run_ranks({.ranks = 2, .kind = Kind::shm, .timeout = 20s, .leave_together = true}, [](Communicator& comm) {
-    const int some = many / 5;
+    const int some = many_messages / 5;
     std::vector<int> data(static_cast<std::size_t>(some));
     std::vector<Work> works;
     for (int i = 0; i < some; ++i)
@@ -87,24 +87,24 @@ TEST_CASE("thousands of receives that nothing comes for end together when the co
 
 TEST_CASE("calls go on at their pace beside a hundred thousand receives that wait") {
   run_ranks({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
-    std::vector<int> data(static_cast<std::size_t>(many));
+    std::vector<int> data(static_cast<std::size_t>(many_messages));
     std::vector<Work> works;
     if (comm.rank() == 1)
-      for (int i = 0; i < many; ++i) works.push_back(comm.irecv(one(data, i), 0, {.tag = i}));
+      for (int i = 0; i < many_messages; ++i) works.push_back(comm.irecv(one(data, i), 0, {.tag = i}));
     int token = 0;
     for (int round = 0; round < 5000; ++round) {
-      if (comm.rank() == 0) comm.send(std::span{&round, 1}, 1, {.tag = many});
-      if (comm.rank() == 1) comm.recv(std::span{&token, 1}, 0, {.tag = many});
+      if (comm.rank() == 0) comm.send(std::span{&round, 1}, 1, {.tag = many_messages});
+      if (comm.rank() == 1) comm.recv(std::span{&token, 1}, 0, {.tag = many_messages});
     }
     if (comm.rank() == 0)
-      for (int i = 0; i < many; ++i) comm.send(one(data, i), 1, {.tag = i});
+      for (int i = 0; i < many_messages; ++i) comm.send(one(data, i), 1, {.tag = i});
     wait_for_all(works);
   });
 }
 
 TEST_CASE("thousands of calls may be on their way for long, until a late rank makes them, too") {
   run_ranks({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
-    const int calls = many / 5;
+    const int calls = many_messages / 5;
     std::vector<int> data(static_cast<std::size_t>(calls), 1);
     std::vector<Work> works;
     int token = 0;

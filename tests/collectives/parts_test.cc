@@ -14,8 +14,7 @@
 namespace tutti::testing {
 namespace {
 
-constexpr int ranks = 3;
-const std::vector<std::size_t> counts{2, 0, 3};
+const std::vector<std::size_t> part_counts{2, 0, 3};
 // Parts in another order than ranks, with gaps before, between and behind.
 const std::vector<std::size_t> displacements{6, 1, 1};
 constexpr std::size_t extent = 10;
@@ -23,7 +22,7 @@ constexpr std::size_t extent = 10;
 int element(int rank, std::size_t index) { return 100 * (rank + 1) + static_cast<int>(index); }
 
 std::vector<int> part_of(int rank) {
-  std::vector<int> part(counts[static_cast<std::size_t>(rank)]);
+  std::vector<int> part(part_counts[static_cast<std::size_t>(rank)]);
   for (std::size_t i = 0; i < part.size(); ++i) part[i] = element(rank, i);
   return part;
 }
@@ -31,7 +30,7 @@ std::vector<int> part_of(int rank) {
 /// Parts of all ranks where they belong, -1 elsewhere.
 std::vector<int> spread() {
   std::vector<int> all(extent, -1);
-  for (int rank = 0; rank < ranks; ++rank)
+  for (int rank = 0; rank < usual_ranks; ++rank)
     std::ranges::copy(part_of(rank),
                       all.begin() + static_cast<std::ptrdiff_t>(displacements[static_cast<std::size_t>(rank)]));
   return all;
@@ -51,7 +50,7 @@ void make(Communicator& comm, How how, Call call) {
 
 void check_all(Communicator& comm, How how) {
   const int rank = comm.rank();
-  const Counts where{counts, displacements};
+  const Counts where{part_counts, displacements};
   std::vector<int> own = part_of(rank);
   std::vector<int> all(extent, -1);
   make(comm, how, [&](auto&& calls) { return calls.all_gather_v(own, all, where); });
@@ -68,15 +67,15 @@ void check_all(Communicator& comm, How how) {
 
   const std::vector<int> addends = spread();
   make(comm, how, [&](auto&& calls) { return calls.reduce_scatter_v(addends, got, where, sum); });
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == ranks * own[i]);
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == usual_ranks * own[i]);
 
   // Rank r sends rank k counts[k] elements from its spread parts, and puts what it gets into places of 4.
-  const auto size = counts[static_cast<std::size_t>(rank)];
-  std::vector<int> received(4 * ranks, -1);
+  const auto size = part_counts[static_cast<std::size_t>(rank)];
+  std::vector<int> received(4 * usual_ranks, -1);
   make(comm, how, [&](auto&& calls) {
     return calls.all_to_all_v(addends, where, received, {{size, size, size}, {8, 4, 0}}, {.algorithm = "direct"});
   });
-  for (std::size_t from = 0; from < ranks; ++from)
+  for (std::size_t from = 0; from < usual_ranks; ++from)
     for (std::size_t i = 0; i < 4; ++i) CHECK(received[8 - 4 * from + i] == (i < size ? own[i] : -1));
 }
 
@@ -87,31 +86,31 @@ TEST_CASE("parts lie where displacements say, and what is between them stays") {
     for (const How how : {How::waits, How::starts, How::prepares}) {
       CAPTURE(std::string{name_of(kind)});
       CAPTURE(static_cast<int>(how));
-      run_ranks({.ranks = ranks, .kind = kind}, [&](Communicator& comm) { check_all(comm, how); });
+      run_ranks({.ranks = usual_ranks, .kind = kind}, [&](Communicator& comm) { check_all(comm, how); });
     }
   }
 }
 
 TEST_CASE("a prepared call with displacements takes and gives its parts at every start") {
-  run_ranks({.ranks = ranks}, [](Communicator& comm) {
+  run_ranks({.ranks = usual_ranks}, [](Communicator& comm) {
     std::vector<int> own = part_of(comm.rank()), all(extent, -1), summed(own.size());
-    Persistent gather = comm.prepare().all_gather_v(own, all, {counts, displacements});
-    Persistent reduce = comm.prepare().reduce_scatter_v(all, summed, {counts, displacements}, sum);
+    Persistent gather = comm.prepare().all_gather_v(own, all, {part_counts, displacements});
+    Persistent reduce = comm.prepare().reduce_scatter_v(all, summed, {part_counts, displacements}, sum);
     for (int start = 1; start <= 3; ++start) {
       for (std::size_t i = 0; i < own.size(); ++i) own[i] = start * element(comm.rank(), i);
       gather.run();
       reduce.run();
-      for (std::size_t i = 0; i < own.size(); ++i) CHECK(summed[i] == ranks * own[i]);
+      for (std::size_t i = 0; i < own.size(); ++i) CHECK(summed[i] == usual_ranks * own[i]);
     }
     CHECK(all[0] == -1);
   });
 }
 
 TEST_CASE("counts are lists, and ranges of any integers") {
-  run_ranks({.ranks = ranks}, [](Communicator& comm) {
+  run_ranks({.ranks = usual_ranks}, [](Communicator& comm) {
     const std::vector<int> own = part_of(comm.rank());
     std::vector<int> expected;
-    for (int rank = 0; rank < ranks; ++rank) std::ranges::copy(part_of(rank), std::back_inserter(expected));
+    for (int rank = 0; rank < usual_ranks; ++rank) std::ranges::copy(part_of(rank), std::back_inserter(expected));
     const auto check = [&](const Counts& given) {
       std::vector<int> all(expected.size());
       comm.all_gather_v(own, all, given);
@@ -122,8 +121,8 @@ TEST_CASE("counts are lists, and ranges of any integers") {
     check(std::vector<int>{2, 0, 3});
     check(std::vector<std::size_t>{2, 0, 3});
     check(std::array<std::uint8_t, 3>{2, 0, 3});
-    check(std::span{counts});
-    check(counts);
+    check(std::span{part_counts});
+    check(part_counts);
     check({{2, 0, 3}, {0, 2, 2}});
     const int array[] = {2, 0, 3};
     check(array);
@@ -138,7 +137,7 @@ TEST_CASE("counts are lists, and ranges of any integers") {
 }
 
 TEST_CASE("displacements that cannot be right are refused, with the part that is wrong") {
-  run_ranks({.ranks = ranks}, [](Communicator& comm) {
+  run_ranks({.ranks = usual_ranks}, [](Communicator& comm) {
     std::vector<int> own(2, comm.rank()), all(6);
     const auto refused = [&](const char* text, const std::function<void()>& call) {
       ErrorCode code{};
@@ -161,12 +160,12 @@ TEST_CASE("displacements that cannot be right are refused, with the part that is
 }
 
 TEST_CASE("in place with displacements") {
-  run_ranks({.ranks = ranks}, [](Communicator& comm) {
+  run_ranks({.ranks = usual_ranks}, [](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     std::vector<int> all(extent, -1);
-    const std::span own = std::span{all}.subspan(displacements[rank], counts[rank]);
+    const std::span own = std::span{all}.subspan(displacements[rank], part_counts[rank]);
     std::ranges::copy(part_of(comm.rank()), own.begin());
-    comm.all_gather_v(own, all, {counts, displacements});
+    comm.all_gather_v(own, all, {part_counts, displacements});
     CHECK(all == spread());
   });
 }

@@ -15,7 +15,6 @@ namespace tutti::testing {
 namespace {
 
 constexpr int starts = 20;
-constexpr int ranks = 3;
 
 /// Nothing: it throws none.
 std::optional<ErrorCode> code_of(const std::function<void()>& call) {
@@ -56,23 +55,23 @@ void compare(Communicator& comm, Persistent& call, std::vector<int>& in, std::ve
 }
 
 void check_all(Communicator& comm, std::size_t count) {
-  const std::size_t many = count * ranks;
+  const std::size_t many = count * usual_ranks;
   std::vector<int> in(count), out(count), long_in(many), long_out(many), none;
-  using Vector = std::vector<int>;
+  using Ints = std::vector<int>;
   auto all_reduce = comm.prepare().all_reduce(in, out, sum);
-  compare(comm, all_reduce, in, out, [&](const Vector& a, Vector& b) { comm.all_reduce(a, b, sum); });
+  compare(comm, all_reduce, in, out, [&](const Ints& a, Ints& b) { comm.all_reduce(a, b, sum); });
   auto all_gather = comm.prepare().all_gather(in, long_out);
-  compare(comm, all_gather, in, long_out, [&](const Vector& a, Vector& b) { comm.all_gather(a, b); });
+  compare(comm, all_gather, in, long_out, [&](const Ints& a, Ints& b) { comm.all_gather(a, b); });
   auto reduce_scatter = comm.prepare().reduce_scatter(long_in, out, max);
-  compare(comm, reduce_scatter, long_in, out, [&](const Vector& a, Vector& b) { comm.reduce_scatter(a, b, max); });
+  compare(comm, reduce_scatter, long_in, out, [&](const Ints& a, Ints& b) { comm.reduce_scatter(a, b, max); });
   auto all_to_all = comm.prepare().all_to_all(long_in, long_out);
-  compare(comm, all_to_all, long_in, long_out, [&](const Vector& a, Vector& b) { comm.all_to_all(a, b); });
+  compare(comm, all_to_all, long_in, long_out, [&](const Ints& a, Ints& b) { comm.all_to_all(a, b); });
   auto reduce = comm.prepare().reduce(in, out, sum, 1);
-  compare(comm, reduce, in, out, [&](const Vector& a, Vector& b) { comm.reduce(a, b, sum, 1); });
+  compare(comm, reduce, in, out, [&](const Ints& a, Ints& b) { comm.reduce(a, b, sum, 1); });
   auto scatter = comm.prepare().scatter(long_in, out, 2);
-  compare(comm, scatter, long_in, out, [&](const Vector& a, Vector& b) { comm.scatter(a, b, 2); });
+  compare(comm, scatter, long_in, out, [&](const Ints& a, Ints& b) { comm.scatter(a, b, 2); });
   auto gather = comm.prepare().gather(in, long_out, 1);
-  compare(comm, gather, in, long_out, [&](const Vector& a, Vector& b) { comm.gather(a, b, 1); });
+  compare(comm, gather, in, long_out, [&](const Ints& a, Ints& b) { comm.gather(a, b, 1); });
 
   auto broadcast = comm.prepare().broadcast(out, 2);
   auto in_place = comm.prepare().all_reduce(in, sum);
@@ -83,13 +82,13 @@ void check_all(Communicator& comm, std::size_t count) {
     broadcast.run();
     CHECK(out == filled(count, 2, start));
     fill(in, comm.rank(), start);
-    Vector expected = in;
+    Ints expected = in;
     comm.all_reduce(expected, sum);
     in_place.run();
     CHECK(in == expected);
     fill(long_in, comm.rank(), start);
-    Vector parts(many);
-    comm.all_to_all(Vector{long_in}, parts);
+    Ints parts(many);
+    comm.all_to_all(Ints{long_in}, parts);
     exchanged.run();
     CHECK(long_in == parts);
     barrier.run();
@@ -104,7 +103,7 @@ TEST_CASE("persistent calls do what ordinary ones do, at every start") {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{257}, std::size_t{40'000}}) {
       if (!lot.draws()) continue;
       CAPTURE(count);
-      run_ranks({.ranks = ranks, .kind = kind}, [count](Communicator& comm) { check_all(comm, count); });
+      run_ranks({.ranks = usual_ranks, .kind = kind}, [count](Communicator& comm) { check_all(comm, count); });
     }
   }
 }
@@ -125,7 +124,7 @@ TEST_CASE("contributions are multiplied anew at every start") {
 
 TEST_CASE("several are on their way at once, between ordinary calls, and one rank need not prepare") {
   for (const Kind kind : {Kind::inproc, Kind::shm, Kind::tcp}) {
-    run_ranks({.ranks = ranks, .kind = kind}, [](Communicator& comm) {
+    run_ranks({.ranks = usual_ranks, .kind = kind}, [](Communicator& comm) {
       std::vector<int> small(1), large(100'000);
       std::optional<Persistent> first, second;
       if (comm.rank() != 0) {
@@ -151,7 +150,7 @@ TEST_CASE("several are on their way at once, between ordinary calls, and one ran
         }
         CHECK(small[0] == 3);
         CHECK(large == std::vector<int>(large.size(), 3 * start));
-        CHECK(between == ranks);
+        CHECK(between == usual_ranks);
       }
     });
   }

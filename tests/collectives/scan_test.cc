@@ -2,12 +2,12 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "tests/support/noise.h"
 #include "tests/support/sample.h"
 #include "tests/support/world.h"
 
@@ -122,11 +122,6 @@ TEST_CASE("rank 0 of an exclusive scan need not have an output") {
     comm.exclusive_scan(in, out, sum);
     for (const int value : out) CHECK(value == (comm.rank() == 1 ? 1 : 3));
   });
-}
-
-float rough(int rank, std::size_t i) {
-  return std::ldexp(1.0F + static_cast<float>((i * 7919 + static_cast<std::size_t>(rank) * 104'729) % 1000) / 999.0F,
-                    static_cast<int>((i + static_cast<std::size_t>(rank) * 5) % 20));
 }
 
 TEST_CASE("with deterministic a scan is the left fold to the last bit, whatever its size") {

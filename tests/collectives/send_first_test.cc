@@ -19,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t eager = 64 * 1024;
 constexpr int allowed = 15;  // messages of that length, besides what is counted for each: less than a mebibyte
 
 TEST_CASE("two ranks that both send before they receive never wait for each other") {
@@ -28,7 +27,7 @@ TEST_CASE("two ranks that both send before they receive never wait for each othe
   for (const Kind kind : all_kinds) {
     CAPTURE(std::string{name_of(kind)});
     run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& world) {
-      std::vector<std::uint8_t> out(eager), in(eager);
+      std::vector<std::uint8_t> out(eager_limit), in(eager_limit);
       for (int group = 0; group < groups; ++group) {
         Communicator comm = world.split(0);
         for (int round = 0; round < rounds; ++round) {
@@ -49,7 +48,7 @@ TEST_CASE("a send does not wait for credit that its receiver has not returned ye
   for (const Kind kind : all_kinds) {
     CAPTURE(std::string{name_of(kind)});
     run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
-      std::vector<int> data(eager / sizeof(int)), token(1);
+      std::vector<int> data(eager_limit / sizeof(int)), token(1);
       if (comm.rank() == 0) {
         for (int i = 0; i < first + allowed; ++i) {
           std::iota(data.begin(), data.end(), i);
@@ -96,7 +95,7 @@ TEST_CASE("there is room for the messages that the headers promise although the 
 }
 
 TEST_CASE("a sender waits while a mebibyte of its messages waits at the receiver") {
-  constexpr std::size_t counted = eager + 256;
+  constexpr std::size_t counted = eager_limit + 256;
   constexpr int received = 3;                                                         // too few for credit
   constexpr int waiting = allowed - received;                                         // that are sent by credit
   constexpr std::size_t filler = std::size_t{1024} * 1024 - allowed * counted - 256;  // uses up the rest of it
@@ -104,7 +103,7 @@ TEST_CASE("a sender waits while a mebibyte of its messages waits at the receiver
   for (const Kind kind : all_kinds) {
     CAPTURE(std::string{name_of(kind)});
     run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
-      std::vector<std::byte> data(eager), token(1);
+      std::vector<std::byte> data(eager_limit), token(1);
       const auto part = std::span(data).first(filler);
       if (comm.rank() == 0) {
         for (int i = 0; i < received; ++i) comm.send(data, 1, {.tag = 1});

@@ -31,7 +31,7 @@ namespace {
 using algorithms::Plan;
 using algorithms::StreamMemory;
 
-constexpr std::size_t count = 1037;  // of the vector, or of a part
+constexpr std::size_t element_count = 1037;  // of the vector, or of a part
 
 template <class T>
 std::vector<T> elements(std::size_t size, int rank) {
@@ -46,23 +46,25 @@ std::vector<T> elements(std::size_t size, int rank) {
 }
 
 template <class T>
-struct Trial {
+struct StreamTrial {
   const algorithms::Entry* entry;
   Op op;
   int ranks;
   bool in_place;  // of all_reduce
-  std::size_t input() const { return entry->collective == Collective::reduce_scatter ? count * at(ranks) : count; }
+  std::size_t input() const {
+    return entry->collective == Collective::reduce_scatter ? element_count * at(ranks) : element_count;
+  }
 };
 
 /// What the streams of all ranks make of the trial, in two rounds or more.
 template <class T>
-std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
+std::vector<std::vector<T>> by_streams(const StreamTrial<T>& trial) {
   const int ranks = trial.ranks;
   const Collective collective = trial.entry->collective;
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) plans.push_back(trial.entry->build({.rank = rank, .ranks = ranks}));
   const auto units = algorithms::StreamUnits::of(collective, plans);
-  const auto cuts = detail::Partition::of(collective, count, ranks, 1, sizeof(T));
+  const auto cuts = detail::Partition::of(collective, element_count, ranks, 1, sizeof(T));
   const algorithms::StreamSizes sizes = detail::stream_sizes(cuts, cuts, plans[0].shape, sizeof(T));
   const detail::Arithmetic arithmetic{compute::reference_table(), data_type_of<T>, trial.op, ranks};
   const algorithms::StreamStages stages = detail::stream_stages(collective, arithmetic, trial.in_place);
@@ -77,7 +79,7 @@ std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
   computing.divide = [&](std::byte* to, const std::byte* from, std::size_t n) { arithmetic.finish(to, from, n); };
 
   const algorithms::StreamSlots slots{units.most_in_message() * 64, 2};
-  std::vector<std::vector<T>> inputs, outputs(at(ranks), std::vector<T>(count));
+  std::vector<std::vector<T>> inputs, outputs(at(ranks), std::vector<T>(element_count));
   std::vector<std::vector<std::byte>> scratch(at(ranks));
   std::vector<algorithms::StreamCommands> commands(at(ranks));
   std::vector<StreamMemory> memory;
@@ -90,9 +92,9 @@ std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
     if (trial.in_place) outputs[at(rank)] = inputs.back();
     std::vector<T>& input = trial.in_place ? outputs[at(rank)] : inputs.back();
     scratch[at(rank)].resize(program.scratch() * computing.sum_size);
-    const std::size_t first = collective == Collective::reduce_scatter ? count * at(rank) : 0;
+    const std::size_t first = collective == Collective::reduce_scatter ? element_count * at(rank) : 0;
     memory.push_back({{reinterpret_cast<std::byte*>(input.data()), 0, trial.input(), sizeof(T)},
-                      {reinterpret_cast<std::byte*>(outputs[at(rank)].data()), first, count, sizeof(T)},
+                      {reinterpret_cast<std::byte*>(outputs[at(rank)].data()), first, element_count, sizeof(T)},
                       {scratch[at(rank)].data(), 0, program.scratch(), computing.sum_size}});
   }
   algorithms::StreamMachine machine{ranks, slots, computing};
@@ -104,7 +106,7 @@ std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
 
 template <class T>
 std::size_t compare(int ranks, const std::vector<Op>& ops) {
-  std::vector<Trial<T>> trials;
+  std::vector<StreamTrial<T>> trials;
   Lot lot{2, 12};
   for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter})
     for (const algorithms::Entry& entry : algorithms::catalogue(collective))
@@ -116,7 +118,7 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
   run_ranks({.ranks = ranks, .boards = false}, [&](Communicator& comm) {
     for (std::size_t i = 0; i < trials.size(); ++i) {
       std::vector<T>& result = made[i][at(comm.rank())];
-      result.resize(count);
+      result.resize(element_count);
       const std::vector<T> own = elements<T>(trials[i].input(), comm.rank());
       const CallOptions options{.algorithm = trials[i].entry->name};
       if (trials[i].in_place)
@@ -132,7 +134,7 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
     INFO(name_of(trials[i].entry->collective), " ", std::string(trials[i].entry->name), " over ", ranks, " ranks, ",
          name_of(trials[i].op.kind()), " of ", name_of(data_type_of<T>), trials[i].in_place ? ", in place" : "");
     for (std::size_t rank = 0; rank < at(ranks); ++rank)
-      CHECK(std::memcmp(streams[rank].data(), made[i][rank].data(), count * sizeof(T)) == 0);
+      CHECK(std::memcmp(streams[rank].data(), made[i][rank].data(), element_count * sizeof(T)) == 0);
   }
   return trials.size();
 }

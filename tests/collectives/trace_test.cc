@@ -24,7 +24,6 @@
 namespace tutti::testing {
 namespace {
 
-constexpr int ranks = 3;
 using Body = std::function<void(Communicator&)>;
 
 std::vector<TraceEvent> trace_of(const WorldOptions& options, const Body& body) {
@@ -47,13 +46,13 @@ long long bytes_received(const std::vector<TraceEvent>& events) {
   return bytes;
 }
 
-struct Case {
+struct TracedCall {
   const char* name;
   long long least_received;  // bytes per element, by all ranks together, of any algorithm
   std::function<void(Communicator&, std::size_t)> call;
 };
 
-const Case cases[] = {
+const TracedCall traced_calls[] = {
     {"all_reduce", 4 * 4,  // 2 (n - 1) / n of it to each rank
      [](Communicator& comm, std::size_t n) {
        std::vector<float> data(n, 1);
@@ -71,27 +70,27 @@ const Case cases[] = {
      }},
     {"all_gather", 4 * 6,
      [](Communicator& comm, std::size_t n) {
-       std::vector<float> data(n, 1), all(ranks * n);
+       std::vector<float> data(n, 1), all(usual_ranks * n);
        comm.all_gather(data, all);
      }},
     {"reduce_scatter", 4 * 6,
      [](Communicator& comm, std::size_t n) {
-       std::vector<float> data(ranks * n, 1), part(n);
+       std::vector<float> data(usual_ranks * n, 1), part(n);
        comm.reduce_scatter(data, part, sum);
      }},
     {"scatter", 4 * 2,
      [](Communicator& comm, std::size_t n) {
-       std::vector<float> data(comm.rank() == 0 ? ranks * n : 0, 1), part(n);
+       std::vector<float> data(comm.rank() == 0 ? usual_ranks * n : 0, 1), part(n);
        comm.scatter(data, part, 0);
      }},
     {"gather", 4 * 2,
      [](Communicator& comm, std::size_t n) {
-       std::vector<float> data(n, 1), all(comm.rank() == 0 ? ranks * n : 0);
+       std::vector<float> data(n, 1), all(comm.rank() == 0 ? usual_ranks * n : 0);
        comm.gather(data, all, 0);
      }},
     {"all_to_all", 4 * 6,
      [](Communicator& comm, std::size_t n) {
-       std::vector<float> data(ranks * n, 1), out(ranks * n);
+       std::vector<float> data(usual_ranks * n, 1), out(usual_ranks * n);
        comm.all_to_all(data, out);
      }},
     {"barrier", 0, [](Communicator& comm, std::size_t) { comm.barrier(); }},
@@ -102,18 +101,18 @@ TEST_CASE("every message of every collective is in the trace at both ends") {
   for (const Kind kind : all_kinds) {
     for (const bool boards : {true, false}) {
       if (!boards && kind != Kind::shm) continue;  // elsewhere there are none
-      for (const Case& each : cases) {
+      for (const TracedCall& each : traced_calls) {
         for (const std::size_t n : {std::size_t{1}, std::size_t{3000}, std::size_t{100'000}}) {
           if (!lot.draws()) continue;
           CAPTURE(name_of(kind));
           CAPTURE(boards);
           CAPTURE(each.name);
           CAPTURE(n);
-          const auto events = trace_of({.ranks = ranks, .kind = kind, .boards = boards}, [&](Communicator& comm) {
+          const auto events = trace_of({.ranks = usual_ranks, .kind = kind, .boards = boards}, [&](Communicator& comm) {
             for (int i = 0; i < 3; ++i) each.call(comm, n);
           });
           CHECK(trace_trouble(events) == "");
-          CHECK(count(events, "collective", each.name) == 3 * ranks);
+          CHECK(count(events, "collective", each.name) == 3 * usual_ranks);
           CHECK(bytes_received(events) >= 3 * each.least_received * static_cast<long long>(n));
         }
       }
@@ -172,11 +171,11 @@ TEST_CASE(
 TEST_CASE("point to point is in the trace, in whatever order it is received") {
   for (const Kind kind : all_kinds) {
     CAPTURE(name_of(kind));
-    const auto events = trace_of({.ranks = ranks, .kind = kind}, [](Communicator& comm) {
+    const auto events = trace_of({.ranks = usual_ranks, .kind = kind}, [](Communicator& comm) {
       std::vector<int> small(100), large(200'000);
       if (comm.rank() == 0) {
-        for (int i = 1; i < ranks; ++i) comm.recv(large, any_source, {.tag = 2});
-        for (int i = 1; i < ranks; ++i) comm.recv(small, i, {.tag = 1});
+        for (int i = 1; i < usual_ranks; ++i) comm.recv(large, any_source, {.tag = 2});
+        for (int i = 1; i < usual_ranks; ++i) comm.recv(small, i, {.tag = 1});
         Work receive = comm.irecv(small, 0);
         comm.send(small, 0);
         receive.wait();
@@ -186,15 +185,15 @@ TEST_CASE("point to point is in the trace, in whatever order it is received") {
       }
     });
     CHECK(trace_trouble(events) == "");
-    CHECK(count(events, "ph", "s") == 2 * (ranks - 1) + 1);
-    CHECK(bytes_received(events) == (ranks - 1) * (400 + 800'000) + 400);
+    CHECK(count(events, "ph", "s") == 2 * (usual_ranks - 1) + 1);
+    CHECK(bytes_received(events) == (usual_ranks - 1) * (400 + 800'000) + 400);
   }
 }
 
 TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls are in the trace") {
   for (const Kind kind : all_kinds) {
     CAPTURE(name_of(kind));
-    const auto events = trace_of({.ranks = ranks, .kind = kind}, [](Communicator& comm) {
+    const auto events = trace_of({.ranks = usual_ranks, .kind = kind}, [](Communicator& comm) {
       const std::vector<std::size_t> counts{5, 70'000, 0};
       std::vector<int> mine(counts[static_cast<std::size_t>(comm.rank())]), all(70'005), data(1000), other(1000);
       comm.all_gather_v(mine, all, counts);
@@ -209,8 +208,8 @@ TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls 
       for (int i = 0; i < 3; ++i) persistent.run();
     });
     CHECK(trace_trouble(events) == "");
-    CHECK(count(events, "collective", "all_reduce") == 5 * ranks);
-    CHECK(count(events, "variable", "true") == 2 * ranks);
+    CHECK(count(events, "collective", "all_reduce") == 5 * usual_ranks);
+    CHECK(count(events, "variable", "true") == 2 * usual_ranks);
     std::set<std::string> groups;
     for (const TraceEvent& event : events)
       if (!event.text("collective").empty()) groups.insert(event.text("group"));
@@ -219,13 +218,13 @@ TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls 
 }
 
 TEST_CASE("calls in allocated memory are in the trace, in two rounds") {
-  const auto events = trace_of({.ranks = ranks, .kind = Kind::shm}, [](Communicator& comm) {
+  const auto events = trace_of({.ranks = usual_ranks, .kind = Kind::shm}, [](Communicator& comm) {
     const SharedArray<float> array = allocate<float>(comm, 50'000);
     for (int i = 0; i < 20; ++i) comm.all_reduce(array, sum);
   });
   CHECK(trace_trouble(events) == "");
-  CHECK(count(events, "collective", "all_reduce") == 20 * ranks);
-  CHECK(count(events, "ph", "s") >= 20 * 2 * ranks * (ranks - 1));
+  CHECK(count(events, "collective", "all_reduce") == 20 * usual_ranks);
+  CHECK(count(events, "ph", "s") >= 20 * 2 * usual_ranks * (usual_ranks - 1));
 }
 
 TEST_CASE("a long copy of a rank's own part goes on between the messages of others") {
@@ -234,23 +233,24 @@ TEST_CASE("a long copy of a rank's own part goes on between the messages of othe
   for (const std::size_t bytes : {most - 4, most, most + 4, 9 * most / 2}) {
     CAPTURE(bytes);
     senders = 0;
-    const auto events = trace_of({.ranks = ranks, .kind = Kind::inproc, .boards = false}, [&](Communicator& comm) {
-      const std::vector<float> own = noise(bytes / sizeof(float), comm.rank());
-      std::vector<float> all(comm.rank() == 0 ? ranks * own.size() : 0);
-      const CallOptions options{.algorithm = "direct"};
-      if (comm.rank() > 0) {
-        Work sent = comm.async().gather(own, all, 0, options);
-        senders.fetch_add(1);
-        senders.notify_all();
-        sent.wait();
-        return;
-      }
-      for (int come = senders; come < ranks - 1; come = senders) senders.wait(come);
-      comm.gather(own, all, 0, options);
-      for (int rank = 0; rank < ranks; ++rank)
-        CHECK(std::ranges::equal(noise(own.size(), rank),
-                                 std::span{all}.subspan(own.size() * static_cast<std::size_t>(rank), own.size())));
-    });
+    const auto events =
+        trace_of({.ranks = usual_ranks, .kind = Kind::inproc, .boards = false}, [&](Communicator& comm) {
+          const std::vector<float> own = noise(bytes / sizeof(float), comm.rank());
+          std::vector<float> all(comm.rank() == 0 ? usual_ranks * own.size() : 0);
+          const CallOptions options{.algorithm = "direct"};
+          if (comm.rank() > 0) {
+            Work sent = comm.async().gather(own, all, 0, options);
+            senders.fetch_add(1);
+            senders.notify_all();
+            sent.wait();
+            return;
+          }
+          for (int come = senders; come < usual_ranks - 1; come = senders) senders.wait(come);
+          comm.gather(own, all, 0, options);
+          for (int rank = 0; rank < usual_ranks; ++rank)
+            CHECK(std::ranges::equal(noise(own.size(), rank),
+                                     std::span{all}.subspan(own.size() * static_cast<std::size_t>(rank), own.size())));
+        });
     CHECK(trace_trouble(events) == "");
     long long copied = 0, last = 0, first_message = std::numeric_limits<long long>::max();
     for (const TraceEvent& event : events) {

@@ -16,8 +16,6 @@ using namespace std::chrono_literals;
 
 using Counts = std::vector<std::size_t>;
 
-constexpr Kind watched[] = {Kind::shm, Kind::tcp, Kind::mixed};
-
 std::size_t sum_of(const Counts& counts) {
   std::size_t sum = 0;
   for (const std::size_t count : counts) sum += count;
@@ -48,7 +46,7 @@ void check(const Heard& answer, const std::string& words) {
 }
 
 TEST_CASE("a rank that waits for elements that nobody sends hears of it though the other rank calls nothing any more") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     for (const int ranks : {2, 3}) {
       std::promise<void> heard_there;
       const auto answers = ask_all({.ranks = ranks, .kind = kind, .timeout = 20s}, [&](Communicator& comm) {

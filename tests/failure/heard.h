@@ -10,6 +10,8 @@
 
 namespace tutti::testing {
 
+inline constexpr Kind watched_kinds[] = {Kind::shm, Kind::tcp, Kind::mixed};
+
 /// The error that a call ends with, if it does.
 struct Heard {
   ErrorCode code{};

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int ranks = 4;
+constexpr int matrix_ranks = 4;
 
 struct Call {
   Collective collective = Collective::all_reduce;
@@ -90,7 +90,7 @@ std::vector<Case> all_cases() {
     const auto collective = static_cast<Collective>(which);
     for (const bool variable : {false, true}) {
       if (variable && !detail::traits_of(collective).has_parts()) continue;
-      for (const int rank : {0, ranks - 1})
+      for (const int rank : {0, matrix_ranks - 1})
         for (const Kind kind : {Kind::shm, Kind::tcp, Kind::mixed}) {
           const auto add = [&](const char* what, auto&& change) {
             Call usual{.collective = collective, .variable = variable};
@@ -135,8 +135,8 @@ struct Outcome {
 
 /// What every rank hears: of the call itself, or of one of the next, for those who were done with it.
 std::vector<Outcome> outcomes(const Case& one) {
-  std::vector<Outcome> heard(ranks);
-  run_ranks({.ranks = ranks, .kind = one.kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
+  std::vector<Outcome> heard(matrix_ranks);
+  run_ranks({.ranks = matrix_ranks, .kind = one.kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     heard[rank].text = error_of(
         [&] {
@@ -188,9 +188,9 @@ TEST_CASE("a rank that calls something else is named on every rank, whatever dif
 
 TEST_CASE("all ranks are told of the same rank, whoever compares its call with whose first") {
   for (const Kind kind : {Kind::tcp, Kind::shm}) {
-    for (int odd = 0; odd < ranks; ++odd) {
-      std::vector<int> named(static_cast<std::size_t>(ranks), -1);
-      run_ranks({.ranks = ranks, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
+    for (int odd = 0; odd < matrix_ranks; ++odd) {
+      std::vector<int> named(static_cast<std::size_t>(matrix_ranks), -1);
+      run_ranks({.ranks = matrix_ranks, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
         std::vector<float> data(comm.rank() == odd ? 11 : 10);
         try {
           comm.all_reduce(data, sum);
@@ -202,7 +202,7 @@ TEST_CASE("all ranks are told of the same rank, whoever compares its call with w
       CAPTURE(odd);
       CAPTURE(std::string{name_of(kind)});
       CHECK(named[0] >= 0);
-      CHECK(std::ranges::count(named, named[0]) == ranks);
+      CHECK(std::ranges::count(named, named[0]) == matrix_ranks);
     }
   }
 }

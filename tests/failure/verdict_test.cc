@@ -20,10 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Kind watched[] = {Kind::shm, Kind::tcp, Kind::mixed};
-
 TEST_CASE("a rank that is alive but has not called is told apart from a dead one") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10, 1);
       comm.all_reduce(data, sum);
@@ -104,7 +102,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a rank that waits somewhere else is told with where") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 2, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10, 1);
       if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 3s});
@@ -116,7 +114,7 @@ TEST_CASE("a rank that waits somewhere else is told with where") {
 }
 
 TEST_CASE("calls in another order are a mismatch that quotes both") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10, 1);
       if (comm.rank() == 2) comm.barrier();
@@ -156,7 +154,7 @@ TEST_CASE("of sub-groups from different lists, the one that fewer ranks gave is 
 }
 
 TEST_CASE("two lists that are equally common are both quoted") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 30s}, [](Communicator& comm) {
       if (comm.rank() == 2) return;
       Communicator part = comm.rank() == 0 ? comm.subgroup({0, 1}) : comm.subgroup({1, 0});
@@ -172,7 +170,7 @@ TEST_CASE("two lists that are equally common are both quoted") {
 }
 
 TEST_CASE("a receive is told of a peer that waits in a collective, or in nothing, and which message nobody takes") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const int ranks = kind == Kind::mixed ? 3 : 2;
     const auto answers = ask_all({.ranks = ranks, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10);
@@ -217,7 +215,7 @@ TEST_CASE("a rank is not said to wait in an asynchronous call, and a call made o
 }
 
 TEST_CASE("a call that differs from split() is told from it, and not from its all_gather") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       comm.split(0).barrier();
       if (comm.rank() == 0) comm.barrier();
@@ -293,7 +291,7 @@ TEST_CASE("errors of a sub-group count its ranks, and say which ranks of the job
 }
 
 TEST_CASE("a rank that has left is named to those that still wait for it, long before their deadline") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     std::vector<Heard> answers(3);
     run_ranks({.ranks = 3, .kind = kind, .timeout = 30s}, [&](Communicator& comm) {
       std::vector<int> data(10, 1);
@@ -311,7 +309,7 @@ TEST_CASE("a rank that has left is named to those that still wait for it, long b
 }
 
 TEST_CASE("ranks that send to each other and wait are told their circle") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(100'000, 1);  // more than is sent without being asked for
       comm.barrier();
@@ -327,7 +325,7 @@ TEST_CASE("ranks that send to each other and wait are told their circle") {
 }
 
 TEST_CASE("an abort reaches everybody, sub-groups too, with its reason, and once is enough") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 4, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       Communicator pair = comm.split(comm.rank() / 2);
       if (comm.rank() == 3) {
@@ -352,7 +350,7 @@ TEST_CASE("an abort reaches everybody, sub-groups too, with its reason, and once
 }
 
 TEST_CASE("survivors go on: shrink gives them a communicator without those who left or were given up") {
-  for (const Kind kind : watched) {
+  for (const Kind kind : watched_kinds) {
     run_ranks({.ranks = 5, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       if (comm.rank() == 1 || comm.rank() == 4) return;
       std::vector<int> data(1000, 1);

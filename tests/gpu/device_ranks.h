@@ -4,22 +4,16 @@
 
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <vector>
 
+#include "tests/support/same_bits.h"
 #include "tutti/gpu.h"
 #include "tutti/run_threads.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
-
-template <class T>
-bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
-  return one.size() == other.size() &&
-         (one.empty() || std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0);
-}
 
 /// Runs `body` on ranks that are threads, or, where `tutti run` has started this program, on processes. Each way has an
 /// own form of asynchronous calls. False: this process is none of the ranks.

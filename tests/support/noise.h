@@ -21,6 +21,12 @@ inline std::vector<float> noise(std::size_t count, int seed) {
   return result;
 }
 
+/// One such number: element `i` of a rank, without those before it.
+inline float rough(int rank, std::size_t i) {
+  return std::ldexp(1.0F + static_cast<float>((i * 7919 + static_cast<std::size_t>(rank) * 104'729) % 1000) / 999.0F,
+                    static_cast<int>((i + static_cast<std::size_t>(rank) * 5) % 20));
+}
+
 /// An element of any type. Integers have any bits. Floating numbers have any fraction, of several magnitudes for sums;
 /// a result of sixteen of them is finite in each type, also if they are multiplied. Some are 0 or -0.
 template <class T>

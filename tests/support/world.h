@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@ namespace tutti::testing {
 enum class Kind { inproc, shm, tcp, mixed };  // mixed: even and odd ranks play two hosts
 const char* name_of(Kind kind);
 inline constexpr Kind all_kinds[] = {Kind::inproc, Kind::shm, Kind::tcp, Kind::mixed};
+
+/// How many ranks a test has that needs no other number: the one in the middle is neither the first nor the last.
+inline constexpr int usual_ranks = 3;
+/// The longest eager message, whose send does not wait for its receive.
+inline constexpr std::size_t eager_limit = 64 * 1024;
 
 struct WorldOptions {
   int ranks = 4;
