@@ -43,8 +43,8 @@ Comparison compared(std::size_t bytes, const std::vector<std::vector<double>>& t
   return comparison;
 }
 
-const std::vector<double> slow(40, 20.0);
-const std::vector<double> quick(40, 10.0);
+const std::vector<double> slow_times(40, 20.0);
+const std::vector<double> quick_times(40, 10.0);
 
 }  // namespace
 
@@ -162,32 +162,36 @@ TEST_CASE("a ratio shows a difference only when its interval keeps clear of 1") 
     noisy.push_back(10 + i % 7);
     noisier.push_back(10.2 + (i * 3) % 7);
   }
-  CHECK(ratio_of_medians(slow, quick).value == 2);
-  CHECK(ratio_of_medians(slow, quick).shows_difference());
+  CHECK(ratio_of_medians(slow_times, quick_times).value == 2);
+  CHECK(ratio_of_medians(slow_times, quick_times).shows_difference());
   CHECK_FALSE(ratio_of_medians(noisier, noisy).shows_difference());
   CHECK(ratio_of_medians(noisier, noisy).low == ratio_of_medians(noisier, noisy).low);
 }
 
 TEST_CASE("the closing sentence follows from the rows") {
-  const std::vector<double> level = quick;
+  const std::vector<double> level = quick_times;
   const auto sentence = [](const std::vector<Comparison>& rows) { return closing_sentence(rows); };
-  CHECK(sentence({compared(1024, {slow, quick}), compared(32768, {slow, quick}), compared(1 << 20, {quick, slow})}) ==
+  CHECK(sentence({compared(1024, {slow_times, quick_times}), compared(32768, {slow_times, quick_times}),
+                  compared(1 << 20, {quick_times, slow_times})}) ==
         "up to 32 KiB tree is fastest on this machine, above it ring");
-  CHECK(sentence({compared(1024, {slow, quick}), compared(2048, {slow, quick})}) ==
+  CHECK(sentence({compared(1024, {slow_times, quick_times}), compared(2048, {slow_times, quick_times})}) ==
         "at all these sizes tree is fastest on this machine");
-  CHECK(sentence({compared(1 << 20, {level, quick, slow})}) ==
+  CHECK(sentence({compared(1 << 20, {level, quick_times, slow_times})}) ==
         "at 1 MiB no difference shown between ring and tree on this machine");
-  CHECK(sentence({compared(8, {level, quick}), compared(64, {slow, quick}), compared(512, {quick, slow})}) ==
+  CHECK(sentence({compared(8, {level, quick_times}), compared(64, {slow_times, quick_times}),
+                  compared(512, {quick_times, slow_times})}) ==
         "up to 64 bytes tree is fastest, or level with the fastest, on this machine, above it ring");
-  CHECK(sentence({compared(8, {slow, quick}), compared(64, {quick, slow}), compared(512, {level, quick})}) ==
+  CHECK(sentence({compared(8, {slow_times, quick_times}), compared(64, {quick_times, slow_times}),
+                  compared(512, {level, quick_times})}) ==
         "up to 8 bytes tree is fastest on this machine, above it ring is fastest, or level with the fastest");
-  CHECK(sentence({compared(8, {level, quick, slow}), compared(64, {slow, quick, level})}) ==
+  CHECK(sentence({compared(8, {level, quick_times, slow_times}), compared(64, {slow_times, quick_times, level})}) ==
         "at all these sizes nothing is shown to be faster than tree on this machine");
   CHECK(sentence({}) == "");
 }
 
 TEST_CASE("the library's own choice is given by sizes, and only where it is known") {
-  std::vector<Comparison> rows{compared(1024, {slow, quick}), compared(2048, {slow, quick}), compared(4096, {slow})};
+  std::vector<Comparison> rows{compared(1024, {slow_times, quick_times}), compared(2048, {slow_times, quick_times}),
+                               compared(4096, {slow_times})};
   CHECK(sentence_of_choice(rows) == "");
   for (Comparison& row : rows) row.chosen = "direct";
   CHECK(sentence_of_choice(rows) == "where no algorithm is named, tutti takes direct");
@@ -199,14 +203,14 @@ TEST_CASE("the library's own choice is given by sizes, and only where it is know
 }
 
 TEST_CASE("rows of several types are concluded apart") {
-  std::vector<Comparison> rows{compared(8, {slow, quick}), compared(8, {quick, slow})};
+  std::vector<Comparison> rows{compared(8, {slow_times, quick_times}), compared(8, {quick_times, slow_times})};
   rows[1].type = "double";
   CHECK(closing_sentences(rows) == std::vector<std::string>{"float sum: at 8 bytes tree is fastest on this machine",
                                                             "double sum: at 8 bytes ring is fastest on this machine"});
 }
 
 TEST_CASE("a compared row marks the best, and ratios that could be chance") {
-  const std::string row = compare_row(compared(1024, {slow, quick, quick}));
+  const std::string row = compare_row(compared(1024, {slow_times, quick_times, quick_times}));
   const std::vector<std::string> words = fields(row);
   REQUIRE(words.size() == 15);
   CHECK(words[7 - 2] == "20.00");
@@ -217,7 +221,7 @@ TEST_CASE("a compared row marks the best, and ratios that could be chance") {
 }
 
 TEST_CASE("--format short fits 80 columns and says what was right, best, or chance") {
-  Comparison comparison = compared(4 << 20, {slow, quick, quick});
+  Comparison comparison = compared(4 << 20, {slow_times, quick_times, quick_times});
   CHECK(short_comparison(comparison) ==
         "4 MiB\n"
         "  ring      20 us  ################################ 2.00 x\n"

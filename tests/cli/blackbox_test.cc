@@ -16,8 +16,8 @@ using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
-constexpr std::uint64_t world = 100;
-constexpr std::int64_t second = 1'000'000'000;
+constexpr std::uint64_t world_group = 100;
+constexpr std::int64_t one_second = 1'000'000'000;
 
 /// A rank of a job that has made the world, seen 50 s after the system's start.
 Snapshot rank(int number, int size = 3) {
@@ -27,8 +27,8 @@ Snapshot rank(int number, int size = 3) {
   box.size = size;
   box.pid = 1000 + number;
   box.job = "job";
-  box.taken = 50 * second;
-  box.groups = {{world, size, number}};
+  box.taken = 50 * one_second;
+  box.groups = {{world_group, size, number}};
   return box;
 }
 
@@ -36,17 +36,17 @@ Snapshot rank(int number, int size = 3) {
 OperationRecord& call(Snapshot& box, std::uint64_t number, State state, std::uint32_t parts_done = 6) {
   OperationRecord entry;
   entry.number = box.entries.size() + 1;
-  entry.call.group = world;
+  entry.call.group = world_group;
   entry.call.operation = number;
   entry.call.count = 1000;
-  entry.call.started = static_cast<std::int64_t>(number) * 10 * second;
+  entry.call.started = static_cast<std::int64_t>(number) * 10 * one_second;
   entry.call.collective = static_cast<std::uint8_t>(Collective::all_reduce);
   entry.call.type = static_cast<std::uint8_t>(DataType::f32);
   entry.call.parts = 6;
   entry.call.algorithm = {'r', 'i', 'n', 'g'};
   entry.state = state;
   entry.parts_done = parts_done;
-  entry.ended = entry.call.started + second;
+  entry.ended = entry.call.started + one_second;
   box.entries.push_back(entry);
   return box.entries.back();
 }

@@ -7,12 +7,13 @@
 
 #include "cli/simulate/calibrate.h"
 #include "cli/simulate/network.h"
+#include "tests/cli/network_files.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::simulate {
 namespace {
 
-const std::string good = R"(# a comment
+const std::string good_file = R"(# a comment
 name     a  cluster     # of ours
 socket   2
 host     4
@@ -26,25 +27,15 @@ link leaf from 64K 5us 1us 2GB/s
 link far 1ms 0ns 500MB/s
 )";
 
-std::string problem(const std::string& text) {
-  try {
-    NetworkFile::parse(text, "a.net");
-  } catch (const Error& error) {
-    CHECK(error.code() == ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "none";
-}
-
 std::string with(const std::string& line, const std::string& instead) {
-  std::string text = good;
+  std::string text = good_file;
   const std::size_t at = text.find(line);
   REQUIRE(at != std::string::npos);
   return text.replace(at, line.size(), instead);
 }
 
 TEST_CASE("a network is what its file says") {
-  const Network network = NetworkFile::parse(good, "a.net").for_algorithm("ring");
+  const Network network = NetworkFile::parse(good_file, "a.net").for_algorithm("ring");
   CHECK(network.name == "a  cluster");
   CHECK(network.start == 1.5e6);
   CHECK(network.distance(0, 1) == Distance::socket);
@@ -63,7 +54,8 @@ TEST_CASE("a network is what its file says") {
 }
 
 TEST_CASE("an algorithm has what its section says, and the rest from above") {
-  const NetworkFile file = NetworkFile::parse(good + "for tree chain\nstart 9us\nlink leaf 7us 0ns 1GB/s\n", "a.net");
+  const NetworkFile file =
+      NetworkFile::parse(good_file + "for tree chain\nstart 9us\nlink leaf 7us 0ns 1GB/s\n", "a.net");
   CHECK(file.for_algorithm("ring").start == 1.5e6);
   CHECK(file.for_algorithm("tree").start == 9e6);
   CHECK(file.for_algorithm("chain").cost(Distance::leaf, 1 << 20).latency == 7e6);  // no tiers any more
@@ -73,7 +65,7 @@ TEST_CASE("an algorithm has what its section says, and the rest from above") {
 TEST_CASE("an error is named with file and line") {
   const auto says = [](const std::string& text, const char* what) {
     CAPTURE(text);
-    CHECK_MESSAGE(problem(text).find(what) != std::string::npos, problem(text));
+    CHECK_MESSAGE(network_problem(text).find(what) != std::string::npos, network_problem(text));
   };
   says(with("reduce ", "reduse "),
        "a.net:7: there is no keyword \"reduse\". Did you mean \"reduce\"? There are: name, socket, ");
@@ -95,16 +87,16 @@ TEST_CASE("an error is named with file and line") {
        "a.net:12: expected \"link DISTANCE [from BYTES] LATENCY GAP BANDWIDTH\"");
   says(with("from 64K", "from lots"), "a.net:11: \"from\" takes a size such as 128K, not \"lots\"");
   says(with("link host 200ns", "link host from 4K 200ns"), "must begin without \"from\"");
-  says(good + "link far 1us 0ns 1GB/s\n",
+  says(good_file + "link far 1us 0ns 1GB/s\n",
        "a.net:13: \"link far\" is given twice, first in line 12; leave out one of them.");
-  says(good + "start 1us\n", "a.net:13: \"start\" is given twice");
-  says(good + "shared rack 1GB/s\n", "a.net:13: only \"host\" or \"leaf\" can be shared, not \"rack\"");
-  says(good + "for thee\n",
+  says(good_file + "start 1us\n", "a.net:13: \"start\" is given twice");
+  says(good_file + "shared rack 1GB/s\n", "a.net:13: only \"host\" or \"leaf\" can be shared, not \"rack\"");
+  says(good_file + "for thee\n",
        "a.net:13: there is no algorithm \"thee\". Did you mean \"tree\"? `tutti plan --list` has all of them.");
-  says(good + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
-  says(good + "for tree\ngpu wait 2us\n",
+  says(good_file + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
+  says(good_file + "for tree\ngpu wait 2us\n",
        "a.net:14: \"gpu\" is for the whole network and must come before the first \"for\".");
-  says(good + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");
+  says(good_file + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");
   says("", "a.net:1: until here a line \"name WORDS\" is missing");
 }
 

@@ -9,6 +9,7 @@
 #include "cli/simulate/commands.h"
 #include "cli/simulate/network.h"
 #include "cli/simulate/runs.h"
+#include "tests/cli/network_files.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::simulate {
@@ -31,15 +32,6 @@ double microseconds(Collective collective, const std::string& name, int ranks, s
                     Runner runner = Runner::leader) {
   const auto choice = settled(algorithms::find(collective, name), ranks, bytes);
   return run_commands({collective, choice, ranks, 0, bytes}, on, runner).seconds * 1e6;
-}
-
-std::string problem(const std::string& text) {
-  try {
-    NetworkFile::parse(text, "a.net");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 TEST_CASE("simulate: a leader waits for all, reads and writes each buffer once, and tells all") {
@@ -125,16 +117,18 @@ TEST_CASE("simulate: a GPU's network file has all of its lines, and none of a ne
     std::string text = made_up;
     return text.erase(text.find(line), line.size());
   };
-  CHECK(problem(made_up) == "none");
-  CHECK(problem(without("gpu change 1000us\n")) == "a.net:8: until here a line \"gpu change TIME\" is missing.");
-  CHECK(problem(without("gpu memory 1GB/s\n")) == "a.net:8: until here a line \"gpu memory BANDWIDTH\" is missing.");
-  CHECK(problem(made_up + "copy 1GB/s\n") ==
+  CHECK(network_problem(made_up) == "none");
+  CHECK(network_problem(without("gpu change 1000us\n")) ==
+        "a.net:8: until here a line \"gpu change TIME\" is missing.");
+  CHECK(network_problem(without("gpu memory 1GB/s\n")) ==
+        "a.net:8: until here a line \"gpu memory BANDWIDTH\" is missing.");
+  CHECK(network_problem(made_up + "copy 1GB/s\n") ==
         "a.net:10: \"copy\" has no meaning where ranks share a GPU; leave it out.");
-  CHECK(problem(made_up + "gpu wait 2us\n") ==
+  CHECK(network_problem(made_up + "gpu wait 2us\n") ==
         "a.net:10: \"gpu wait\" is given twice, first in line 6; leave out one of them.");
-  CHECK(problem(made_up + "gpu speed 2us\n") ==
+  CHECK(network_problem(made_up + "gpu speed 2us\n") ==
         "a.net:10: a gpu has memory, kernel, wait, signal, latency and change, not \"speed\".");
-  CHECK(problem(made_up + "for ring\nreduce 1GB/s\n") ==
+  CHECK(network_problem(made_up + "for ring\nreduce 1GB/s\n") ==
         "a.net:10: \"for\" has no meaning where ranks share a GPU; leave it out.");
 }
 

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "cli/tune/regret.h"
 #include "cli/tune/table.h"
 #include "cli/tune/tournament.h"
+#include "tests/cli/races.h"
 #include "tests/support/scratch.h"
 #include "tutti/error.h"
 
@@ -25,23 +24,6 @@ using namespace tutti;
 using namespace tutti::cli::tune;
 
 namespace {
-
-using Clock = std::function<double(const std::string& name, int round)>;
-
-/// "4: a 1.5, b 1" with the built-in choice `builtin`.
-Measured point(std::size_t bytes, const std::map<std::string, double>& ratios, const std::string& builtin) {
-  Measured result{bytes, {}, builtin, 10, 9};
-  for (const auto& [name, ratio] : ratios) result.samples.push_back({name, ratio});
-  return result;
-}
-
-void run(Race& race, const Clock& time) {
-  while (!race.over()) {
-    const int round = race.rounds();
-    for (const std::size_t i : race.order()) race.add(i, time(race.entrants()[i].name, round));
-    race.end_round();
-  }
-}
 
 Regret regret(const std::string& transport, int ranks, std::size_t bytes, double microseconds) {
   Regret one;
@@ -224,7 +206,7 @@ TEST_CASE("tune: a table is written whole or not at all, and over another one on
 
 TEST_CASE("tune: regret is what the choice loses to one that is faster in most rounds") {
   Race race{{"fast", "lucky", "second"}, "chosen"};
-  run(race, [](const std::string& name, int round) {
+  run_race(race, [](const std::string& name, int round) {
     if (name == "second") return 10.3;
     if (name == "lucky") return round % 2 == 0 ? 9.0 : 13.0;
     return name == "fast" ? 10.0 : 12.0;
@@ -242,7 +224,9 @@ TEST_CASE("tune: regret is what the choice loses to one that is faster in most r
 TEST_CASE("tune: who is faster in one race only is not better") {
   const auto race_with = [](double other, double always) {
     Race race{{"other", "always"}, "chosen"};
-    run(race, [&](const std::string& name, int) { return name == "chosen" ? 10 : name == "other" ? other : always; });
+    run_race(race, [&](const std::string& name, int) {
+      return name == "chosen" ? 10 : name == "other" ? other : always;
+    });
     return race;
   };
   Regret one = regret("shm", 2, 4, 0);
@@ -256,7 +240,7 @@ TEST_CASE("tune: who is faster in one race only is not better") {
 
 TEST_CASE("tune: the best choice regrets nothing") {
   Race race{{"a", "b"}, "chosen"};
-  run(race, [](const std::string& name, int) { return name == "chosen" ? 10.0 : 50.0; });
+  run_race(race, [](const std::string& name, int) { return name == "chosen" ? 10.0 : 50.0; });
   Regret one = regret("shm", 2, 4, 0);
   one.chosen = "chosen";
   judge(std::vector<Race>{race}, one);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "cli/tune/gpus.h"
 #include "cli/tune/table.h"
 #include "cli/tune/tournament.h"
+#include "tests/cli/races.h"
 
 using namespace tutti;
 using namespace tutti::cli::tune;
@@ -22,33 +22,11 @@ using namespace tutti::cli::tune;
 namespace {
 
 using Names = std::vector<std::string>;
-using Clock = std::function<double(const std::string& name, int round)>;
-
-/// Rounds until the race is over; returns how often anybody ran.
-int run(Race& race, const Clock& time) {
-  int calls = 0;
-  while (!race.over()) {
-    const int round = race.rounds();
-    for (const std::size_t i : race.order()) {
-      race.add(i, time(race.entrants()[i].name, round));
-      ++calls;
-    }
-    race.end_round();
-  }
-  return calls;
-}
 
 std::string winner(const Race& race) { return race.entrants()[race.leader()].name; }
 
 bool has(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// "4: a 1.5, b 1" with the built-in choice `builtin`.
-Measured point(std::size_t bytes, const std::map<std::string, double>& ratios, const std::string& builtin) {
-  Measured result{bytes, {}, builtin, 10, 9};
-  for (const auto& [name, ratio] : ratios) result.samples.push_back({name, ratio});
-  return result;
 }
 
 std::string told(const std::vector<Segment>& segments) {
@@ -61,7 +39,7 @@ std::string told(const std::vector<Segment>& segments) {
 TEST_CASE("tune: who is far behind leaves early, and time goes to those who are close") {
   const std::map<std::string, double> times{{"a", 10}, {"b", 10.5}, {"c", 15}, {"d", 40}};
   Race race{{"d", "c", "b", "a"}};
-  run(race, [&](const std::string& name, int) { return times.at(name); });
+  run_race(race, [&](const std::string& name, int) { return times.at(name); });
   CHECK(winner(race) == "a");
   CHECK(race.of("d").times.size() == 2);
   CHECK(race.is_alone(race.of("a")));
@@ -73,7 +51,7 @@ TEST_CASE("tune: who is far behind leaves early, and time goes to those who are 
 
 TEST_CASE("tune: slow calls are given up after one") {
   Race race{{"slow", "fast"}};
-  CHECK(run(race, [&](const std::string& name, int) { return name == "slow" ? 20000 : 10000; }) == 2);
+  CHECK(run_race(race, [&](const std::string& name, int) { return name == "slow" ? 20000 : 10000; }) == 2);
   CHECK(winner(race) == "fast");
 }
 
@@ -84,7 +62,7 @@ TEST_CASE("tune: one slow round sends nobody away, and a state of the machine hi
     return (name == "best" ? 10 : 11.5) * state * accident;
   };
   Race race{{"other", "best"}};
-  run(race, clock);
+  run_race(race, clock);
   CHECK(winner(race) == "best");
   CHECK(race.wins(race.of("best"), race.of("other")).shows_winner());
   CHECK(race.ratio(race.of("other"), race.of("best")) == doctest::Approx(1.15));
@@ -92,7 +70,8 @@ TEST_CASE("tune: one slow round sends nobody away, and a state of the machine hi
 
 TEST_CASE("tune: what differs by chance only beats nobody") {
   Race race{{"a", "b"}};
-  run(race, [](const std::string& name, int round) { return 10 + ((name == "a") == (round % 2 == 0) ? 0.1 : 0.0); });
+  run_race(race,
+           [](const std::string& name, int round) { return 10 + ((name == "a") == (round % 2 == 0) ? 0.1 : 0.0); });
   CHECK(race.rounds() == Race::most_rounds);
   CHECK_FALSE(race.wins(race.of("a"), race.of("b")).shows_winner());
   CHECK_FALSE(race.wins(race.of("b"), race.of("a")).shows_winner());
@@ -141,7 +120,7 @@ TEST_CASE("tune: a round without an end does not count") {
 
 TEST_CASE("tune: the one that is kept runs to the end") {
   Race race{{"a", "b"}, "chosen"};
-  run(race, [](const std::string& name, int) { return name == "chosen" ? 500.0 : name == "a" ? 10.0 : 90.0; });
+  run_race(race, [](const std::string& name, int) { return name == "chosen" ? 500.0 : name == "a" ? 10.0 : 90.0; });
   CHECK(race.of("chosen").times.size() >= static_cast<std::size_t>(Race::enough_rounds));
   CHECK(race.wins(race.of("a"), race.of("chosen")).shows_winner());
 }
@@ -208,7 +187,7 @@ TEST_CASE("tune: races of several processes are taken together") {
     Names names;
     for (const auto& one : times) names.push_back(one.first);
     Race race{names};
-    run(race, [&](const std::string& name, int) { return times.at(name); });
+    run_race(race, [&](const std::string& name, int) { return times.at(name); });
     return race;
   };
   const std::vector<Race> races{race_with({{"a", 10}, {"b", 11}, {"c", 25}, {"d", 10}}),
