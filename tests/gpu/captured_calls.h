@@ -15,8 +15,8 @@
 
 namespace tutti::testing::captures {
 
-inline constexpr int ranks = 3;
-inline constexpr std::size_t count = 3001;
+inline constexpr int capturing_ranks = 3;
+inline constexpr std::size_t captured_count = 3001;
 
 inline void synchronize(const cuda::OwnStream& stream) { cuda::driver().cuStreamSynchronize(stream.get()); }
 
@@ -47,7 +47,7 @@ inline constexpr Way ways[] = {{"streams", "ring"},
 inline void in_each_way(const std::function<void(Communicator&, const char* algorithm)>& body) {
   for (const Way& way : ways) {
     const Setting mode{"TUTTI_GPU_MODE", way.mode}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
-    on_ranks(ranks, [&](Communicator& world) {
+    on_ranks(capturing_ranks, [&](Communicator& world) {
       const Current current;
       INFO(std::string{way.mode}, " ", std::string{way.algorithm}, " on rank ", world.rank());
       Communicator comm = world.split(0);  // with links of its own

@@ -41,14 +41,14 @@ std::vector<T> data_of(int rank, std::size_t count) {
   return data;
 }
 
-enum class Way { wait, start, prepare };
+enum class CallWay { wait, start, prepare };
 
 /// Makes a call on device memory in one of the three ways: `call(calls)` gets the object with the collectives.
 template <class Call>
-void make(Communicator& comm, Way way, const Call& call) {
-  if (way == Way::wait) {
+void make(Communicator& comm, CallWay way, const Call& call) {
+  if (way == CallWay::wait) {
     call(comm);
-  } else if (way == Way::start) {
+  } else if (way == CallWay::start) {
     auto calls = comm.async();
     call(calls).wait();
   } else {
@@ -58,13 +58,13 @@ void make(Communicator& comm, Way way, const Call& call) {
   }
 }
 
-constexpr std::array ways{Way::wait, Way::start, Way::prepare};
+constexpr std::array call_ways{CallWay::wait, CallWay::start, CallWay::prepare};
 
 /// All collectives with this type and op, on `count` elements per part.
 template <class T>
 struct Cases {
   Communicator& comm;
-  Way way;
+  CallWay way;
   std::size_t count;
   tutti::Op op;
   tutti::CallOptions options;
@@ -167,10 +167,10 @@ void all_cases(int ranks, std::initializer_list<std::size_t> counts, std::initia
   const bool is_member = on_ranks(ranks, [&](Communicator& comm) {
     for (const std::size_t count : counts)
       for (const tutti::Op& op : ops)
-        for (const Way way : ways) {
+        for (const CallWay way : call_ways) {
           Cases<T> cases{comm, way, count, op, {}};
           cases.run();
-          if (way != Way::prepare || count > 0) cases.run_parts();
+          if (way != CallWay::prepare || count > 0) cases.run_parts();
           checked += cases.checked;
         }
   });
@@ -194,7 +194,7 @@ TEST_CASE("algorithms have the bits of the same algorithm on host memory") {
   if (!has_gpu()) return;
   on_ranks(4, [](Communicator& comm) {
     for (const char* algorithm : {"ring", "tree", "double_binary_tree", "doubling", "direct", "halving_doubling"})
-      for (const Way way : ways) {
+      for (const CallWay way : call_ways) {
         const std::vector<float> in = data_of<float>(comm.rank(), 5003);
         std::vector<float> host(in.size());
         const OnDevice<float> device_in{in}, device_out{host};

@@ -42,13 +42,13 @@ using tutti::testing::OtherContext;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
 
-constexpr std::size_t count = 1000;
+constexpr std::size_t part_size = 1000;
 
 /// The current context's.
 bool is_idle(cuda::Stream stream) { return cuda::driver().cuStreamQuery.result(stream) == cuda::Result::success; }
 
 std::vector<float> own_part(int rank, int shift) {
-  return std::vector<float>(count, static_cast<float>(rank + 10 * shift));
+  return std::vector<float>(part_size, static_cast<float>(rank + 10 * shift));
 }
 
 std::vector<float> all_parts(int ranks, int shift) {
@@ -64,7 +64,7 @@ struct Gather {
       : comm(of),
         shift(with_shift),
         in(own_part(of.rank(), with_shift)),
-        out(std::vector<float>(count * at(of.size()))) {}
+        out(std::vector<float>(part_size * at(of.size()))) {}
   tutti::Work start(cuda::Stream stream) const {
     return comm.async().all_gather(in.span(), out.span(), {.stream = stream});
   }

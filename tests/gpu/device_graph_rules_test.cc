@@ -51,9 +51,9 @@ using tutti::testing::put;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
 using tutti::testing::captures::captured;
-using tutti::testing::captures::count;
+using tutti::testing::captures::captured_count;
+using tutti::testing::captures::capturing_ranks;
 using tutti::testing::captures::in_each_way;
-using tutti::testing::captures::ranks;
 using tutti::testing::captures::sum_of;
 using tutti::testing::captures::synchronize;
 
@@ -62,7 +62,7 @@ TEST_CASE("graphs: what a graph cannot hold is refused in words, and the capture
   const auto in_capture = [](Communicator& comm, bool is_set_up, const std::string& why, const auto& call) {
     const Current current;
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     if (is_set_up) comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
     std::string text;
     const CapturedGraph graph = captured(stream, [&] {
@@ -97,7 +97,7 @@ TEST_CASE("graphs: a call in a capture that is spoiled is refused, and its commu
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     std::string text;
     CHECK_THROWS_AS(captured(stream,
                              [&] {
@@ -111,9 +111,9 @@ TEST_CASE("graphs: a call in a capture that is spoiled is refused, and its commu
                     tutti::Error);
     INFO(text);
     CHECK(text.find("has spoiled the capture: end it") != text.npos);
-    put(data.span(), data_of(comm.rank(), count));
+    put(data.span(), data_of(comm.rank(), captured_count));
     comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
-    CHECK(same_bits(get(data.span()), sum_of(comm, 0, count, algorithm)));
+    CHECK(same_bits(get(data.span()), sum_of(comm, 0, captured_count, algorithm)));
     comm.barrier();
   });
 }
@@ -122,7 +122,7 @@ TEST_CASE("graphs: those of equal calls that ranks launch in different orders ar
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     const auto capture = [&] {
       return captured(stream, [&] {
         (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
@@ -157,7 +157,7 @@ TEST_CASE("graphs: those that are gone go by and by, though no other calls are m
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     constexpr int captures = 200;
     const std::uint64_t before = counted("fake_cuda_events");
     for (int i = 0; i < captures; ++i)
@@ -217,7 +217,7 @@ TEST_CASE("graphs: a call of which only a part is in a graph ends when that is l
   if (!may_have_windows() || counted("fake_cuda_calls") == 0) return;
   in_each_way([](Communicator& world, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     std::optional<Communicator> comm{world.split(0)};
     comm->all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
     world.barrier();
@@ -243,7 +243,7 @@ TEST_CASE("graphs: the library's own memory and kernels spoil no capture of the 
   const Setting slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
   for (const char* mode : {"streams", "leader", "staged"}) {
     const Setting chosen{"TUTTI_GPU_MODE", mode};
-    on_ranks(ranks, [&](Communicator& world) {
+    on_ranks(capturing_ranks, [&](Communicator& world) {
       const Current current;
       const cuda::OwnStream bystander{context()}, stream{context()};
       // No memory of the library's own that is left from earlier calls is as large.
@@ -284,7 +284,7 @@ TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     gpu::Registration registered = gpu::register_memory(comm, data.span());
     if (!registered.is_shared()) return gpu::deregister_memory(comm, std::move(registered));  // over links
     std::optional<CapturedGraph> graph{captured(stream, [&] {

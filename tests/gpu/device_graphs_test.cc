@@ -43,9 +43,9 @@ using tutti::testing::put;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
 using tutti::testing::captures::captured;
-using tutti::testing::captures::count;
+using tutti::testing::captures::captured_count;
+using tutti::testing::captures::capturing_ranks;
 using tutti::testing::captures::in_each_way;
-using tutti::testing::captures::ranks;
 using tutti::testing::captures::sum_of;
 using tutti::testing::captures::synchronize;
 using tutti::testing::captures::Way;
@@ -55,8 +55,8 @@ TEST_CASE("graphs: a call that was captured runs at each launch") {
   if (!may_have_windows()) return;
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    auto in = gpu::allocate<float>(comm, count), out = gpu::allocate<float>(comm, count);
-    const OnDevice<float> own_in{std::vector<float>(count)}, own_out{std::vector<float>(count)};
+    auto in = gpu::allocate<float>(comm, captured_count), out = gpu::allocate<float>(comm, captured_count);
+    const OnDevice<float> own_in{std::vector<float>(captured_count)}, own_out{std::vector<float>(captured_count)};
     for (const bool allocated : {true, false}) {
       const gpu::Span<float> from = allocated ? in.span() : own_in.span(), to = allocated ? out.span() : own_out.span();
       tutti::Work work;
@@ -68,16 +68,16 @@ TEST_CASE("graphs: a call that was captured runs at each launch") {
       // Its capture has ended, and is kept apart from this one.
       const CapturedGraph empty = captured(other, [&] { work.wait_on(other.get()); });
       for (int turn = 0; turn < 3; ++turn) {
-        put(from, data_of(comm.rank() + turn, count));
+        put(from, data_of(comm.rank() + turn, captured_count));
         graph.launch(stream.get());
         synchronize(stream);
-        CHECK(same_bits(get(to), sum_of(comm, turn, count, algorithm)));
+        CHECK(same_bits(get(to), sum_of(comm, turn, captured_count, algorithm)));
       }
       // Ranks may be ahead of each other.
       const int launches = tutti::testing::sanitized ? 50 : 1000;
       for (int turn = 0; turn < launches; ++turn) graph.launch(stream.get());
       synchronize(stream);
-      CHECK(same_bits(get(to), sum_of(comm, 2, count, algorithm)));
+      CHECK(same_bits(get(to), sum_of(comm, 2, captured_count, algorithm)));
       comm.barrier();
     }
   });
@@ -89,9 +89,10 @@ TEST_CASE("graphs: two of them, with several calls each, alternate with calls th
     const cuda::OwnStream stream{context()};
     const tutti::CallOptions options{.algorithm = algorithm, .stream = stream.get()};
     const tutti::CallOptions direct{.algorithm = "direct", .stream = stream.get()};
-    auto data = gpu::allocate<float>(comm, count), own = gpu::allocate<float>(comm, count);
-    auto all = gpu::allocate<float>(comm, count * ranks), told = gpu::allocate<float>(comm, count);
-    const OnDevice<float> copied{std::vector<float>(count)};
+    auto data = gpu::allocate<float>(comm, captured_count), own = gpu::allocate<float>(comm, captured_count);
+    auto all = gpu::allocate<float>(comm, captured_count * capturing_ranks),
+         told = gpu::allocate<float>(comm, captured_count);
+    const OnDevice<float> copied{std::vector<float>(captured_count)};
     const CapturedGraph sums = captured(stream, [&] {
       (void)comm.async().all_reduce(data.span(), tutti::sum, options);
       (void)comm.async().all_reduce(data.span(), copied.span(), tutti::sum, options);
@@ -101,9 +102,9 @@ TEST_CASE("graphs: two of them, with several calls each, alternate with calls th
       (void)comm.async().broadcast(told.span(), 2, direct);
     });
     for (int turn = 0; turn < 12; ++turn) {
-      put(data.span(), data_of(comm.rank() + turn, count));
-      put(own.span(), data_of(comm.rank() + turn + 50, count));
-      put(told.span(), data_of(comm.rank() + turn + 90, count));
+      put(data.span(), data_of(comm.rank() + turn, captured_count));
+      put(own.span(), data_of(comm.rank() + turn + 50, captured_count));
+      put(told.span(), data_of(comm.rank() + turn + 90, captured_count));
       std::vector<tutti::Work> works;
       if (turn % 3 != 1) copies.launch(stream.get());
       if (turn % 2 == 0) works.push_back(comm.async().all_reduce(data.span(), tutti::sum, options));
@@ -111,14 +112,15 @@ TEST_CASE("graphs: two of them, with several calls each, alternate with calls th
       if (turn % 4 == 3) sums.launch(stream.get());
       works.push_back(comm.async().all_reduce(copied.span(), tutti::sum, options));
       tutti::wait_all(works);
-      std::vector<float> sum = data_of(comm.rank() + turn, count);
+      std::vector<float> sum = data_of(comm.rank() + turn, captured_count);
       const int calls = (turn % 2 == 0 ? 4 : 3) + (turn % 4 == 3 ? 1 : 0);
       for (int call = 0; call < calls; ++call) comm.all_reduce(sum, tutti::sum, {.algorithm = algorithm});
       CHECK(same_bits(get(copied.span()), sum));
       if (turn % 3 == 1) continue;
-      for (int rank = 0; rank < ranks; ++rank)
-        CHECK(same_bits(get({all.data() + at(rank) * count, count}), data_of(rank + turn + 50, count)));
-      CHECK(same_bits(get(told.span()), data_of(2 + turn + 90, count)));
+      for (int rank = 0; rank < capturing_ranks; ++rank)
+        CHECK(same_bits(get({all.data() + at(rank) * captured_count, captured_count}),
+                        data_of(rank + turn + 50, captured_count)));
+      CHECK(same_bits(get(told.span()), data_of(2 + turn + 90, captured_count)));
     }
   });
 }
@@ -128,7 +130,7 @@ TEST_CASE("graphs: calls in several streams of a capture come one after the othe
   in_each_way([](Communicator& comm, const char* algorithm) {
     const cuda::OwnStream stream{context()}, other{context()}, third{context()};
     const cuda::OwnEvent fork{context()}, join{context()};
-    const OnDevice<float> one{std::vector<float>(count)}, two{std::vector<float>(count)};
+    const OnDevice<float> one{std::vector<float>(captured_count)}, two{std::vector<float>(captured_count)};
     const CapturedGraph graph = captured(stream, [&] {
       cuda::Commands to{context(), stream.get()}, to_other{context(), other.get()};
       to.record(fork.get());
@@ -146,12 +148,12 @@ TEST_CASE("graphs: calls in several streams of a capture come one after the othe
       to.copy(cuda::address_of(one.span().data()), cuda::address_of(two.span().data()), 4 * sizeof(float));
     });
     for (int turn = 0; turn < 3; ++turn) {
-      put(one.span(), data_of(comm.rank() + turn, count));
-      put(two.span(), data_of(comm.rank() + turn + 7, count));
+      put(one.span(), data_of(comm.rank() + turn, captured_count));
+      put(two.span(), data_of(comm.rank() + turn + 7, captured_count));
       graph.launch(stream.get());
       synchronize(stream);
-      std::vector<float> first = sum_of(comm, turn, count, algorithm);
-      const std::vector<float> second = sum_of(comm, turn + 7, count, algorithm);
+      std::vector<float> first = sum_of(comm, turn, captured_count, algorithm);
+      const std::vector<float> second = sum_of(comm, turn + 7, captured_count, algorithm);
       CHECK(same_bits(get(two.span()), second));
       std::copy(second.begin(), second.begin() + 4, first.begin());
       CHECK(same_bits(get(one.span()), first));
@@ -163,7 +165,7 @@ TEST_CASE("graphs: calls in several streams of a capture come one after the othe
 TEST_CASE("graphs: parts of different sizes, with gaps between them") {
   if (!may_have_windows()) return;
   const Setting mode{"TUTTI_GPU_MODE", "streams"}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(capturing_ranks, [](Communicator& comm) {
     const Current current;
     const cuda::OwnStream stream{context()};
     const OnDevice<float> first{std::vector<float>(8, 1)};
@@ -178,7 +180,7 @@ TEST_CASE("graphs: parts of different sizes, with gaps between them") {
       put(in.span(), data_of(comm.rank() + turn, own));
       graph.launch(stream.get());
       synchronize(stream);
-      for (int rank = 0; rank < ranks; ++rank)
+      for (int rank = 0; rank < capturing_ranks; ++rank)
         CHECK(same_bits(get(out.part(displacements[at(rank)], counts[at(rank)])),
                         data_of(rank + turn, counts[at(rank)])));
     }
@@ -190,13 +192,13 @@ TEST_CASE("graphs: one that is never launched changes nothing, and may go before
   if (!may_have_windows()) return;
   in_each_way([](Communicator& world, const char* algorithm) {
     const cuda::OwnStream stream{context()};
-    const OnDevice<float> data{std::vector<float>(count)};
+    const OnDevice<float> data{std::vector<float>(captured_count)};
     std::optional<CapturedGraph> outlives;
     std::optional<gpu::Array<float>> array;
     {
       Communicator comm = world.split(0);
       comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
-      array.emplace(gpu::allocate<float>(comm, count));
+      array.emplace(gpu::allocate<float>(comm, captured_count));
       const auto capture = [&] {
         return captured(stream, [&] {
           (void)comm.async().all_reduce(data.span(), array->span(), tutti::sum,
@@ -209,9 +211,9 @@ TEST_CASE("graphs: one that is never launched changes nothing, and may go before
       for (int turn = 0; turn < 3; ++turn) {
         outlives->launch(stream.get());
         synchronize(stream);
-        put(data.span(), data_of(comm.rank() + turn, count));
+        put(data.span(), data_of(comm.rank() + turn, captured_count));
         comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
-        CHECK(same_bits(get(data.span()), sum_of(comm, turn, count, algorithm)));
+        CHECK(same_bits(get(data.span()), sum_of(comm, turn, captured_count, algorithm)));
       }
       (void)gpu::allocate<float>(comm, 8);  // lets go of what is gone
       comm.barrier();
@@ -228,12 +230,13 @@ TEST_CASE("graphs: on the streams of ranks that are threads") {
   for (const Way& way : ways) {
     const Setting mode{"TUTTI_GPU_MODE", way.mode}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
     std::vector<cuda::OwnStream> streams;
-    for (int i = 0; i < ranks; ++i) streams.emplace_back(context());
-    tutti::run_threads(ranks, [&](Communicator& comm) {
+    for (int i = 0; i < capturing_ranks; ++i) streams.emplace_back(context());
+    tutti::run_threads(capturing_ranks, [&](Communicator& comm) {
       const Current current;
       const cuda::OwnStream& stream = streams[at(comm.rank())];
-      const std::vector<float> own = data_of(comm.rank(), count);
-      const OnDevice<float> in{own}, once{std::vector<float>(count)}, twice{std::vector<float>(count)};
+      const std::vector<float> own = data_of(comm.rank(), captured_count);
+      const OnDevice<float> in{own}, once{std::vector<float>(captured_count)},
+          twice{std::vector<float>(captured_count)};
       const tutti::CallOptions options{.algorithm = way.algorithm, .stream = stream.get()};
       comm.all_reduce(in.span(), once.span(), tutti::sum, options);
       const CapturedGraph graph = captured(stream, [&] {
@@ -245,7 +248,7 @@ TEST_CASE("graphs: on the streams of ranks that are threads") {
         if (turn == 1) comm.all_reduce(in.span(), once.span(), tutti::sum, options);
       }
       synchronize(stream);
-      std::vector<float> expected = sum_of(comm, 0, count, way.algorithm);
+      std::vector<float> expected = sum_of(comm, 0, captured_count, way.algorithm);
       comm.all_reduce(expected, tutti::sum, {.algorithm = way.algorithm});
       comm.barrier();
       CHECK(same_bits(twice.read(), expected));

@@ -49,7 +49,7 @@ using tutti::testing::put;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
 
-constexpr int ranks = 3;
+constexpr int registering_ranks = 3;
 
 bool has_fake() { return counted("fake_cuda_calls") > 0; }
 int imports() { return static_cast<int>(counted("fake_cuda_imports")); }
@@ -72,7 +72,7 @@ void check_sum(Communicator& comm, gpu::Span<float> in, gpu::Span<float> out) {
 TEST_CASE("windows: what cannot be deregistered stays as it is, and all ranks are told") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(registering_ranks, [](Communicator& comm) {
     const Current current;
     const OnDevice<float> data{std::vector<float>(2000)}, more{std::vector<float>(1000)};
     auto first = gpu::register_memory(comm, data.part(0, 2000)), second = gpu::register_memory(comm, more.span());
@@ -112,7 +112,7 @@ TEST_CASE("windows: what cannot be deregistered stays as it is, and all ranks ar
 TEST_CASE("windows: what outlives its communicator has let go of other ranks' memory") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(registering_ranks, [](Communicator& comm) {
     const Current current;
     const int before = imports_mapped();
     const OnDevice<float> data{std::vector<float>(1000)};
@@ -144,7 +144,7 @@ TEST_CASE("windows: what outlives its communicator has let go of other ranks' me
 TEST_CASE("windows: an array that was destroyed is given back by the next one") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(registering_ranks, [](Communicator& comm) {
     const Current current;
     int mapped = 0;
     for (int turn = 0; turn < 4; ++turn) {
@@ -160,11 +160,11 @@ TEST_CASE("windows: an array that was destroyed is given back by the next one") 
 TEST_CASE("windows: pieces of one allocation are opened once, and one that came after it anew") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(registering_ranks, [](Communicator& comm) {
     const Current current;
     const OnDevice<float> any{std::vector<float>(8)};
     comm.all_reduce(any.span(), tutti::sum);  // sets up
-    const int others = has_fake() ? ranks - 1 : 0;
+    const int others = has_fake() ? registering_ranks - 1 : 0;
     int before = imports();
     const auto opened = [&] { return imports() - std::exchange(before, imports()); };
     const auto check = [&](cuda::Address at, int first) {
@@ -211,7 +211,7 @@ TEST_CASE("windows: pieces of one allocation are opened once, and one that came 
 TEST_CASE("windows: tensors in segments of a framework's allocator") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
-  on_ranks(ranks, [](Communicator& comm) {
+  on_ranks(registering_ranks, [](Communicator& comm) {
     using tutti::testing::ExpandableSegment;
     const Current current;
     const cuda::Device device = cuda::device_of(context());

@@ -44,6 +44,7 @@ using transport::StreamLinks;
 using tutti::at;
 using tutti::Communicator;
 using tutti::ErrorCode;
+using tutti::testing::data_of;
 using tutti::testing::has_gpu;
 using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
@@ -224,12 +225,6 @@ TEST_CASE("staged links: where there is no memory for slots, there is none at th
 }
 
 // ---- Ranks that are processes ------------------------------------------------------------------------------------
-
-std::vector<float> data_of(int rank, std::size_t count) {
-  std::vector<float> data(count);
-  for (std::size_t i = 0; i < count; ++i) data[i] = 0.1f * static_cast<float>((i * 7 + at(rank) * 13) % 1000) + 1e-6f;
-  return data;
-}
 
 /// Calls on their way in two streams; each result has the bits of the same call on host memory.
 void compare(Communicator& comm, std::size_t count, const char* algorithm) {

@@ -52,7 +52,7 @@ struct ExecState {
 std::set<std::shared_ptr<Capture>>& captures = *new std::set<std::shared_ptr<Capture>>;
 std::map<GraphState*, std::shared_ptr<GraphState>>& graphs = *new std::map<GraphState*, std::shared_ptr<GraphState>>;
 std::map<ExecState*, std::shared_ptr<ExecState>>& execs = *new std::map<ExecState*, std::shared_ptr<ExecState>>;
-std::map<UserObject, User>& users = *new std::map<UserObject, User>;
+std::map<UserObject, User>& user_objects = *new std::map<UserObject, User>;
 thread_local CaptureMode mode_of_thread = CaptureMode::global;
 
 /// The graph of a handle, which may be one that is still being captured.
@@ -277,26 +277,26 @@ Result cuUserObjectCreate(UserObject* made, void* data, void (*destroy)(void*), 
   const Lock lock{big};
   auto state = std::make_shared<UserState>(data, destroy);
   *made = state.get();
-  users[*made] = {std::move(state), references};
+  user_objects[*made] = {std::move(state), references};
   return Result::success;
 }
 
 Result cuUserObjectRelease(UserObject handle, unsigned count) {
   const Lock lock{big};
-  const auto found = users.find(handle);
-  if (found == users.end() || found->second.references < count) return Result::invalid_value;
-  if ((found->second.references -= count) == 0) users.erase(found);
+  const auto found = user_objects.find(handle);
+  if (found == user_objects.end() || found->second.references < count) return Result::invalid_value;
+  if ((found->second.references -= count) == 0) user_objects.erase(found);
   return Result::success;
 }
 
 Result cuGraphRetainUserObject(Graph handle, UserObject object, unsigned count, unsigned flags) {
   const Lock lock{big};
   GraphState* const graph = graph_of(handle);
-  const auto found = users.find(object);
-  if (graph == nullptr || found == users.end() || count != 1 || flags != graph_user_object_move)
+  const auto found = user_objects.find(object);
+  if (graph == nullptr || found == user_objects.end() || count != 1 || flags != graph_user_object_move)
     return Result::invalid_value;
   graph->users.push_back(found->second.state);
-  if (--found->second.references == 0) users.erase(found);
+  if (--found->second.references == 0) user_objects.erase(found);
   return Result::success;
 }
 
