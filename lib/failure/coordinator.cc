@@ -269,8 +269,8 @@ void Coordinator::withdraw(int rank, const Report& report) {
   const auto joined = gathering->second.here.find(rank);
   if (joined == gathering->second.here.end() || joined->second != report.operation) return;
   gathering->second.here.erase(joined);
+  // Those that go on waiting are not told: they wait for the ranks for which this one waited, too.
   if (gathering->second.here.empty()) gatherings_.erase(gathering);
-  decide();
 }
 
 void Coordinator::gone(int rank) {
