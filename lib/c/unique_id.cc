@@ -46,7 +46,7 @@ constexpr std::size_t secret_at = port_at + sizeof(std::uint16_t);
 constexpr std::size_t secret_bytes = 32;
 constexpr std::size_t host_at = secret_at + secret_bytes;
 
-struct Place {
+struct MeetingPlace {
   Endpoint endpoint;
   Secret secret;
 };
@@ -54,7 +54,7 @@ struct Place {
 std::span<std::byte> bytes_of(tutti_unique_id& id) { return std::as_writable_bytes(std::span{id.bytes}); }
 std::span<const std::byte> bytes_of(const tutti_unique_id& id) { return std::as_bytes(std::span{id.bytes}); }
 
-Place decode(const tutti_unique_id& id) {
+MeetingPlace decode(const tutti_unique_id& id) {
   const char* const host = id.bytes + host_at;
   if (std::memcmp(id.bytes, mark, port_at) != 0 || !std::memchr(host, 0, sizeof id.bytes - host_at))
     throw Wrong{"this is no id: pass on all bytes of the one that tutti_unique_id_create() has made"};
@@ -147,7 +147,7 @@ Meeting meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store:
     std::shared_ptr<TcpStoreServer> server;  // in this process, or null
     std::shared_ptr<Store> store;            // destroyed before the server
   };
-  const Place place = decode(id);
+  const MeetingPlace place = decode(id);
   const auto client = std::make_shared<Client>();
   const auto tls_proxies = job_tls_proxies(job_secret(options.secret_file), options.tls);
   client->server = Servers::all().take(id);  // from here on it ends with the client

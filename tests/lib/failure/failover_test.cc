@@ -68,9 +68,10 @@ class Listener final : public DetectorUser {
 };
 
 /// An address of this host's, of which nobody else gets hold: where nobody listens, or nobody answers.
-class Place {
+class UnansweredAddress {
  public:
-  Place(const net::Address& at, bool listens) : socket_(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  UnansweredAddress(const net::Address& at, bool listens)
+      : socket_(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     REQUIRE(::bind(socket_.get(), at.get(), at.length) == 0);
     if (listens) REQUIRE(::listen(socket_.get(), 16) == 0);
   }
@@ -161,7 +162,8 @@ struct Four {
   Listener on_third;
   FailureDetector first{0, open_acceptor<Kind>(0, key), key};
   FailureDetector third{2, open_acceptor<Kind>(2, key), key};
-  std::array<Place, 2> places{Place{Kind::anywhere(), false}, Place{Kind::anywhere(), false}};
+  std::array<UnansweredAddress, 2> places{UnansweredAddress{Kind::anywhere(), false},
+                                          UnansweredAddress{Kind::anywhere(), false}};
   std::deque<ControlConnection> played;
 };
 
@@ -215,7 +217,7 @@ TEST_CASE_TEMPLATE("ranks that are as silent as the coordinator are given up tog
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 30s;
   SilentCoordinator<Kind> silent{key};
-  std::deque<Place> places;  // of ranks 1 to 3, which are stopped, and 4, which has died
+  std::deque<UnansweredAddress> places;  // of ranks 1 to 3, which are stopped, and 4, which has died
   std::vector<Watched> ranks{{silent.address(), "r0"}};
   for (int rank = 1; rank <= 4; ++rank)
     ranks.push_back({places.emplace_back(Kind::anywhere(), rank < 4).address(), "r" + std::to_string(rank)});
@@ -312,7 +314,7 @@ TEST_CASE_TEMPLATE("calls that differ are compared by the next coordinator where
   Nobody user;
   SilentCoordinator<Kind> first{key};
   FailureDetector second{1, open_acceptor<Kind>(1, key), key};
-  const Place third{Kind::anywhere(), true};
+  const UnansweredAddress third{Kind::anywhere(), true};
   second.begin({{first.address(), "r0"}, {second.address(), "r1"}, {third.address(), "r2"}}, never_silent, user,
                deadline);
   ControlConnection to_third = dial(2, 1, second.address(), key, deadline);
@@ -333,7 +335,7 @@ TEST_CASE_TEMPLATE("all ranks are told which one went before everybody was there
   Nobody user;
   FailureDetector first{0, open_acceptor<Kind>(0, key), key};
   FailureDetector second{1, open_acceptor<Kind>(1, key), key};
-  const Place place{Kind::anywhere(), false};
+  const UnansweredAddress place{Kind::anywhere(), false};
   const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}, {place.address(), "r2"}};
   const auto culprit_of = [&](FailureDetector& detector) {
     try {
