@@ -105,7 +105,7 @@ Reunion FailureDetector::reunite(const Report& report, Clock::time_point deadlin
   const auto awaited = reunions_.begin(report);
   tasks_.post([this] { member_->tell_reunions(); });
   if (auto outcome = reunions_.wait(*awaited, deadline)) return std::move(*outcome);
-  tasks_.post([this, awaited] { member_->withdraw(awaited->report); });
+  tasks_.post([this] { member_->tell_reunions(); });
   if (awaited->interrupted) throw Error{ErrorCode::aborted, "shrink: interrupted by the program"};
   std::string names;
   for (const int rank : awaited->missing) names += (names.empty() ? "" : ", ") + member_->name(rank);

@@ -158,15 +158,9 @@ void Member::catch_up() {
   shared_.tasks.post([this] { tell_reunions(); });
 }
 
-void Member::withdraw(Report reunion) {
-  reunion.overdue = true;
-  send_to_coordinator({.kind = ControlMessage::Kind::reunion, .report = std::move(reunion)});
-}
-
 void Member::tell_reunions() {
   if (!coordinator_ && !connections_.contains(coordinator())) return;
-  for (const Report& report : shared_.reunions.untold(coordinator()))
-    send_to_coordinator({.kind = ControlMessage::Kind::reunion, .report = report});
+  for (const ControlMessage& message : shared_.reunions.untold(coordinator())) send_to_coordinator(message);
 }
 
 }  // namespace tutti::detail

@@ -58,8 +58,6 @@ class Member {
   void suspect(const Failure& failure, const Report& calls);
   void cut();
   void tell_reunions();
-  /// Tells the coordinator that this rank does not wait for that reunion any more.
-  void withdraw(Report reunion);
   void leave_soon();
 
  private:

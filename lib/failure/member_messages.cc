@@ -85,10 +85,8 @@ void Member::handle_as_member(const ControlMessage& message) {
       reply.kind = ControlMessage::Kind::answer, reply.status = *status;
     send_to_coordinator(reply);
   } else if (message.kind == ControlMessage::Kind::decision) {
-    if (std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); }))
-      if (const auto served = shared_.reunions.decided(message))
-        shared_.tasks.post(
-            [this, report = *served] { withdraw(report); });  // the coordinator may be in the middle of it
+    const bool makes_sense = std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); });
+    if (makes_sense && shared_.reunions.decided(message)) shared_.tasks.post([this] { tell_reunions(); });
   }
 }
 

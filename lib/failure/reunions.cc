@@ -30,37 +30,51 @@ std::optional<Reunion> Reunions::wait(Awaited& awaited, std::chrono::steady_cloc
     lock.lock();
     awaited.interrupted = interrupted;
   }
-  awaited_.erase(awaited.report.group);
+  if (awaited.outcome) return awaited.outcome;
+  const auto found = awaited_.find(awaited.report.group);
+  if (found != awaited_.end() && found->second.get() == &awaited) awaited_.erase(found);
+  withdraw(awaited);
   return awaited.outcome;
 }
 
-std::vector<Report> Reunions::untold(int coordinator) {
-  std::vector<Report> reports;
-  const std::lock_guard lock{mutex_};
-  for (const auto& [group, awaited] : awaited_)
-    if (std::exchange(awaited->told, coordinator) != coordinator) reports.push_back(awaited->report);
-  return reports;
+void Reunions::withdraw(const Awaited& awaited) {
+  withdrawn_.push_back(awaited);
+  withdrawn_.back().report.overdue = true;
 }
 
-std::optional<Report> Reunions::decided(const ControlMessage& decision) {
+std::vector<ControlMessage> Reunions::untold(int coordinator) {
+  std::vector<ControlMessage> messages;
+  const auto tell = [&messages](const Awaited& call) {
+    messages.push_back({.kind = ControlMessage::Kind::reunion, .report = call.report});
+  };
+  const std::lock_guard lock{mutex_};
+  for (const Awaited& call : std::exchange(withdrawn_, {}))
+    if (call.told == coordinator) tell(call);
+  for (const auto& [group, awaited] : awaited_)
+    if (std::exchange(awaited->told, coordinator) != coordinator) tell(*awaited);
+  return messages;
+}
+
+bool Reunions::decided(const ControlMessage& decision) {
   const std::lock_guard lock{mutex_};
   const auto found = awaited_.find(decision.report.group);
   if (found == awaited_.end()) {
-    if (decision.number == 0) return {};
+    if (decision.number == 0) return false;
     if (late_.size() == most_late) late_.pop_front();
     late_.emplace_back(decision.report.group, Reunion{decision.number, decision.ranks});
-    return {};
+    return false;
   }
   const std::shared_ptr<Awaited> awaited = found->second;
   if (decision.number == 0) {
     awaited->missing = decision.ranks;
-    return {};
+    return false;
   }
   awaited->outcome = Reunion{decision.number, decision.ranks};
   awaited_.erase(found);  // final: if the coordinator leaves now, the next one must not be asked again
   changed_.notify_all();
-  if (awaited->told < 0 || awaited->report.operation == decision.report.operation) return {};
-  return awaited->report;
+  if (awaited->report.operation == decision.report.operation) return false;
+  withdraw(*awaited);
+  return true;
 }
 
 }  // namespace tutti::detail

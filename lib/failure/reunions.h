@@ -38,23 +38,25 @@ class Reunions {
   /// If the coordinator decided when this rank had just given up, it gets that decision: the other ranks have theirs.
   std::shared_ptr<Awaited> begin(const Report& report);
   /// Waits until the coordinator has decided, until `deadline`, or until the program interrupts it. Nothing: it has not
-  /// decided, and this rank has given up.
+  /// decided, and this rank has given up, which is to be told to the coordinator.
   std::optional<Reunion> wait(Awaited& awaited, std::chrono::steady_clock::time_point deadline);
-  /// The reports of which `coordinator` has not been told. It is told of each once, since two decisions would make two
-  /// groups.
-  std::vector<Report> untold(int coordinator);
-  /// Handles the coordinator's message: the outcome, or which ranks are still missing. If this is the outcome of a call
-  /// that this rank has given up, a later one that waits gets it; of that one the coordinator may have been told, and
-  /// its report is returned for it to forget.
-  std::optional<Report> decided(const ControlMessage& decision);
+  /// What is to be told to `coordinator`: which calls wait, and which do so no longer. It is told of each once, since
+  /// two decisions would make two groups.
+  std::vector<ControlMessage> untold(int coordinator);
+  /// Handles the coordinator's message: the outcome, or which ranks are still missing. The outcome of a call that this
+  /// rank has given up serves a later one that waits. True: that is to be told to the coordinator.
+  bool decided(const ControlMessage& decision);
 
  private:
   static constexpr std::size_t most_late = 64;
+
+  void withdraw(const Awaited& awaited);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t calls_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // reunions by old group
+  std::vector<Awaited> withdrawn_;  // of which the coordinator does not know yet that nobody waits any more
   std::deque<std::pair<std::uint64_t, Reunion>> late_;  // decisions that no thread awaited, by old group, oldest first
 };
 

@@ -52,9 +52,11 @@ TEST_CASE("a decision for a call that was given up serves the next one, of which
   REQUIRE(reunions.untold(0).size() == 1);
   ControlMessage decision = decision_of(8, 10);
   decision.report.operation = 1;
-  const std::optional<Report> served = reunions.decided(decision);
-  REQUIRE(served);
-  CHECK(served->operation == again->report.operation);
+  CHECK(reunions.decided(decision));
+  const std::vector<ControlMessage> told = reunions.untold(0);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].report.operation == again->report.operation);
+  CHECK(told[0].report.overdue);
   CHECK(reunions.wait(*again, Clock::now()));
 
   const auto third = reunions.begin(report_of(8));
@@ -111,13 +113,17 @@ TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverU
   second.begin({{first.address(), "r0"}, {second.address(), "r1"}}, never_silent, user, deadline);
   ControlConnection connection = first.take(deadline);
   Inbox inbox{connection};
-  CHECK_THROWS_AS(second.reunite(report_of(8), Clock::now()), Error);
-  ControlMessage last;
-  do last = inbox.next(ControlMessage::Kind::reunion, deadline);
-  while (last.kind == ControlMessage::Kind::reunion && !last.report.overdue);
+  ControlMessage call;
+  std::uint64_t calls = 0;
+  for (; call.kind != ControlMessage::Kind::reunion && Clock::now() < deadline; ++calls) {  // a call may end untold
+    CHECK_THROWS_AS(second.reunite(report_of(8), Clock::now() + 20ms), Error);
+    call = inbox.next(ControlMessage::Kind::reunion, Clock::now() + 100ms);
+  }
+  const ControlMessage last = inbox.next(ControlMessage::Kind::reunion, deadline);
   CHECK(last.report.overdue);
   CHECK(last.report.group == 8);
-  CHECK(last.report.operation == 1);
+  CHECK(last.report.operation == call.report.operation);
+  CHECK(last.report.operation <= calls);
 }
 
 /// A coordinator, and a rank 1 that the test plays.
