@@ -32,7 +32,7 @@ struct Failure {
 /// An operation that takes long, about which its rank asks the coordinator.
 struct Report {
   std::uint64_t group = 0;
-  std::uint64_t operation = 0;             ///< 0: a send or receive; of a reunion, the number of the call
+  std::uint64_t operation = 0;             ///< 0: a send or receive; of a reunion, the number of the member's call
   bool overdue = false;                    ///< its deadline has passed, so there must be an answer
   bool stalled = false;                    ///< it has received nothing since its last report
   int reporter = -1;                       ///< global rank
@@ -81,7 +81,7 @@ struct ControlMessage {
     question,   ///< from the coordinator: what do you know about `report`? `number` names the query
     answer,     ///< to the coordinator: `status`, for query `number`
     reunion,    ///< to the coordinator: the sender wants to go on with the survivors of `report`, or, if that is
-                ///< overdue, has given up
+                ///< overdue, that call does not wait any more
     decision,   ///< from the coordinator: the survivors are `ranks`, and their group is `number`
     suspicion,  ///< to the coordinator: a link broke or calls differ, which looks like `failure` from here; of calls,
                 ///< `report` says which the coordinator is to compare

@@ -34,10 +34,11 @@ std::optional<Reunion> Reunions::wait(Awaited& awaited, std::chrono::steady_cloc
   const auto found = awaited_.find(awaited.report.group);
   if (found != awaited_.end() && found->second.get() == &awaited) awaited_.erase(found);
   withdraw(awaited);
-  return awaited.outcome;
+  return std::nullopt;
 }
 
 void Reunions::withdraw(const Awaited& awaited) {
+  if (awaited.told < 0) return;
   withdrawn_.push_back(awaited);
   withdrawn_.back().report.overdue = true;
 }

@@ -151,26 +151,28 @@ TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, b
   FailureDetector& first = ranks.first;
   ControlConnection& second = *ranks.second;
   Inbox& inbox = *ranks.inbox;
-  const auto call = [&](std::uint64_t group, bool gives_up) {
+  const auto call = [&](std::uint64_t group, std::uint64_t number, bool gives_up) {
     ControlMessage message{.kind = ControlMessage::Kind::reunion, .report = report_of(group)};
+    message.report.operation = number;
     message.report.overdue = gives_up;
     second.send(message);
   };
-  call(8, false);
+  call(8, 1, false);
   CHECK(inbox.next(ControlMessage::Kind::decision, deadline).ranks == std::vector<int>{0});  // is missing
-  call(8, true);
-  call(6, false);
+  call(8, 1, true);
+  call(6, 2, false);
   REQUIRE(inbox.next(ControlMessage::Kind::decision, deadline).report.group == 6);  // and that rank 1 gave up is read
 
   std::optional<Reunion> reunion;
   std::jthread caller{[&] { CHECK_NOTHROW(reunion = first.reunite(report_of(8), deadline)); }};
   CHECK(inbox.next(ControlMessage::Kind::decision, Clock::now() + 100ms).number == 0);
-  call(8, false);
+  call(8, 3, false);
   ControlMessage decision;
   do decision = inbox.next(ControlMessage::Kind::decision, deadline);
   while (decision.kind == ControlMessage::Kind::decision && decision.number == 0);
   caller.join();
   CHECK(decision.ranks == std::vector<int>{0, 1});
+  CHECK(decision.report.operation == 3);  // the call of rank 1, not that of rank 0
   REQUIRE(reunion);
   CHECK(reunion->group == decision.number);
   CHECK(reunion->members == std::vector<int>{0, 1});
