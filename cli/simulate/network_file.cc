@@ -13,6 +13,7 @@
 #include "algorithms/catalogue.h"
 #include "cli/base/sizes.h"
 #include "cli/simulate/network.h"
+#include "lib/base/refuse.h"
 #include "lib/base/suggest.h"
 #include "lib/base/text_file.h"
 #include "tutti/error.h"
@@ -21,8 +22,6 @@ namespace tutti::cli::simulate {
 namespace {
 
 using Words = std::vector<std::string>;
-
-[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
 constexpr std::string_view keywords[] = {"name", "socket", "host", "leaf", "start", "reduce",
                                          "copy", "shared", "link", "gpu",  "for"};

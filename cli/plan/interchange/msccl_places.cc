@@ -14,7 +14,7 @@
 
 #include "algorithms/describe.h"
 #include "cli/plan/interchange/msccl_run.h"
-#include "tutti/error.h"
+#include "lib/base/refuse.h"
 
 namespace tutti::cli::interchange {
 namespace {
@@ -24,8 +24,6 @@ using algorithms::Buffer;
 constexpr int most_ranks = 4096;
 constexpr int most_blocks = 1 << 20;      // of a vector, and of scratch
 constexpr long most_places = 10'000'000;  // of all ranks
-
-[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
 
 const char* buffer_name(char letter) { return letter == 'i' ? "input" : letter == 'o' ? "output" : "scratch"; }
 
