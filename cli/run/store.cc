@@ -113,7 +113,7 @@ void JobStore::await(const Job& job) {
   const auto deadline = std::chrono::steady_clock::now() + patience();
   if (job.nodes > 1 && job.node == 0) {
     await_name(endpoint, deadline);
-    refuse_hidden_loopback(endpoint, deadline);
+    refuse_hidden_loopback(endpoint, std::max(deadline, std::chrono::steady_clock::now() + std::chrono::seconds{5}));
   }
   if (job.node == 0) return;
   const rendezvous::AccessPolicy access_policy = access_policy_of(job);
