@@ -21,7 +21,7 @@ inline std::vector<float> noise(std::size_t count, int seed) {
   return result;
 }
 
-/// One such number: element `i` of a rank, without those before it.
+/// Another such number, from `rank` and `i` alone.
 inline float rough(int rank, std::size_t i) {
   return std::ldexp(1.0F + static_cast<float>((i * 7919 + static_cast<std::size_t>(rank) * 104'729) % 1000) / 999.0F,
                     static_cast<int>((i + static_cast<std::size_t>(rank) * 5) % 20));
