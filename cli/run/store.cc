@@ -109,13 +109,14 @@ struct JobStore::Parts {
 };
 
 void JobStore::await(const Job& job) {
+  if (job.nodes == 1) return;
   const Endpoint endpoint = endpoint_of(job);
   const auto deadline = std::chrono::steady_clock::now() + patience();
-  if (job.nodes > 1 && job.node == 0) {
+  if (job.node == 0) {
     await_name(endpoint, deadline);
     refuse_hidden_loopback(endpoint, std::max(deadline, std::chrono::steady_clock::now() + std::chrono::seconds{5}));
+    return;
   }
-  if (job.node == 0) return;
   const rendezvous::AccessPolicy access_policy = access_policy_of(job);
   const auto resolved = rendezvous::resolve(endpoint, deadline);
   if (!resolved.addresses.empty()) rendezvous::check_access(resolved.addresses.front(), access_policy);
