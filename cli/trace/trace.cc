@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <tuple>
 
 #include "cli/base/command_line.h"
 #include "cli/base/exit_codes.h"
@@ -29,7 +30,10 @@ struct Kind {
   std::string algorithm;
   std::size_t ranks;
   std::uint64_t bytes;  // all parts together
-  friend auto operator<=>(const Kind&, const Kind&) = default;
+  bool operator<(const Kind& other) const {
+    return std::tie(collective, algorithm, ranks, bytes) <
+           std::tie(other.collective, other.algorithm, other.ranks, other.bytes);
+  }
 };
 
 Kind kind_of(const TracedCall& call) {
