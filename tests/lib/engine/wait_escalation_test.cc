@@ -10,15 +10,14 @@ namespace {
 using namespace std::chrono_literals;
 
 using Act = WaitEscalation::Act;
-using Clock = WaitEscalation::Clock;
 
-const Clock::time_point begun = Clock::now();
+const WaitEscalation::Clock::time_point begun = WaitEscalation::Clock::now();
 
 /// When it asks, in milliseconds after the beginning, up to the deadline; `wait` is past the demand then.
 std::vector<int> asks_of(WaitEscalation& wait) {
   std::vector<int> asks;
   for (;;) {
-    const Clock::time_point at = wait.next();
+    const WaitEscalation::Clock::time_point at = wait.next();
     if (wait.act(at) != Act::ask) return asks;
     asks.push_back(static_cast<int>((at - begun) / 1ms));
   }
@@ -61,14 +60,14 @@ TEST_CASE("the departure of a rank makes a wait ask soon and often again, but ne
   WaitEscalation wait;
   wait.begin(begun, begun + 30s, true);
   for (int i = 0; i < 5; ++i) CHECK(wait.act(wait.next()) == Act::ask);  // the next one is 5 s later
-  const Clock::time_point now = begun + 7s;
+  const WaitEscalation::Clock::time_point now = begun + 7s;
   wait.hasten(now);
   CHECK(wait.next() == now + 200ms);
   CHECK(wait.act(wait.next()) == Act::ask);
   CHECK(wait.next() == now + 400ms);
   while (wait.act(wait.next()) == Act::ask) {
   }
-  const Clock::time_point given_up = wait.next();
+  const WaitEscalation::Clock::time_point given_up = wait.next();
   wait.hasten(begun + 30s);
   CHECK(wait.next() == given_up);
 }

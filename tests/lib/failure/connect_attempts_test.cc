@@ -14,7 +14,6 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 using tutti::testing::OverTcp;
 using tutti::testing::OverUnix;
 
@@ -25,11 +24,11 @@ TEST_CASE_TEMPLATE("a rank whose queue is full is not taken for gone, and nothin
   const net::Address address = net::local_address(listener);
   const net::Socket first = net::make_stream(address.family());
   net::begin_connect(first, address);
-  REQUIRE(net::wait_until_ready(first, POLLOUT, Clock::now() + 20s));  // the queue has room for one
+  REQUIRE(net::wait_until_ready(first, POLLOUT, ConnectAttempts::Clock::now() + 20s));  // the queue has room for one
   const Secret key = Secret::random();
   for (const bool probe : {false, true}) {
     ConnectAttempts attempts{1, key, nullptr};
-    const auto now = Clock::now();
+    const auto now = ConnectAttempts::Clock::now();
     if (probe) {
       attempts.probe(0, address.text(), now);
     } else {
@@ -47,7 +46,7 @@ TEST_CASE_TEMPLATE("a rank whose queue is full is not taken for gone, and nothin
 TEST_CASE("a rank whose address is none is reported, and asked for again later") {
   const Secret key = Secret::random();
   ConnectAttempts attempts{1, key, nullptr};
-  const auto now = Clock::now();
+  const auto now = ConnectAttempts::Clock::now();
   attempts.connect(0, "nowhere:", now);
   attempts.probe(2, "unix:no name", now);
   const auto outcomes = attempts.advance({}, now);

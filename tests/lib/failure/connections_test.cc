@@ -17,7 +17,6 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
-using Clock = Connections::Clock;
 
 /// Both ends of a connection.
 struct Line {
@@ -40,7 +39,7 @@ TEST_CASE("a connection on which there is something to read ends after the last 
   connections.add(1, ControlConnection{std::move(line.one)});
   const std::string beat = encode({.kind = ControlMessage::Kind::beat});
   REQUIRE(::send(line.other.get(), beat.data(), beat.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(beat.size()));
-  connections.close(leave, Clock::now() + 50ms);
+  connections.close(leave, Connections::Clock::now() + 50ms);
   CHECK(connections.size() == 0);
   std::array<char, 100> bytes{};
   const std::string last = encode(leave);
@@ -55,9 +54,9 @@ TEST_CASE("closing does not wait for its deadline where the others have closed, 
   Connections connections{0, key, {}};
   connections.add(1, ControlConnection{std::move(line.one)});
   line.other.reset();
-  const auto start = Clock::now();
+  const auto start = Connections::Clock::now();
   connections.close(leave, start + 20s);
-  CHECK(Clock::now() - start < 10s);
+  CHECK(Connections::Clock::now() - start < 10s);
 }
 
 TEST_CASE("closing does not wait for connections that have ended before") {
@@ -70,9 +69,9 @@ TEST_CASE("closing does not wait for connections that have ended before") {
   REQUIRE(ended.ended());
   Connections connections{0, key, {}};
   connections.add(1, std::move(ended));
-  const auto start = Clock::now();
+  const auto start = Connections::Clock::now();
   connections.close(leave, start + 20s);
-  CHECK(Clock::now() - start < 10s);
+  CHECK(Connections::Clock::now() - start < 10s);
 }
 
 }  // namespace

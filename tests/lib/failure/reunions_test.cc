@@ -23,7 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using played::dial, played::never_silent, played::Nobody, played::open_acceptor, played::SilentCoordinator;
 using tutti::testing::OverTcp, tutti::testing::OverUnix;
-using Clock = std::chrono::steady_clock;
 
 Report report_of(std::uint64_t group) { return {.group = group, .call = {}, .members = {0, 1}}; }
 
@@ -33,21 +32,21 @@ ControlMessage decision_of(std::uint64_t group, std::uint64_t number) {
 
 TEST_CASE("a rank that gave up when the coordinator decided gets that decision when it calls again") {
   Reunions reunions;
-  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));
+  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), FailureDetector::Clock::now()));
   reunions.decided(decision_of(8, 10));
-  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(6)), Clock::now()));
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(6)), FailureDetector::Clock::now()));
   const auto again = reunions.begin(report_of(8));
   CHECK(reunions.untold(0).empty());
-  const auto outcome = reunions.wait(*again, Clock::now());
+  const auto outcome = reunions.wait(*again, FailureDetector::Clock::now());
   REQUIRE(outcome);
   CHECK(outcome->group == 10);
   CHECK(outcome->members == std::vector<int>{0, 1});
-  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));  // a decision is taken once
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(8)), FailureDetector::Clock::now()));  // a decision is taken once
 }
 
 TEST_CASE("a decision for a call that was given up serves the next one, of which the coordinator is to forget") {
   Reunions reunions;
-  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), Clock::now()));
+  REQUIRE_FALSE(reunions.wait(*reunions.begin(report_of(8)), FailureDetector::Clock::now()));
   const auto again = reunions.begin(report_of(8));
   REQUIRE(reunions.untold(0).size() == 1);
   ControlMessage decision = decision_of(8, 10);
@@ -57,7 +56,7 @@ TEST_CASE("a decision for a call that was given up serves the next one, of which
   REQUIRE(told.size() == 1);
   CHECK(told[0].report.operation == again->report.operation);
   CHECK(told[0].report.overdue);
-  CHECK(reunions.wait(*again, Clock::now()));
+  CHECK(reunions.wait(*again, FailureDetector::Clock::now()));
 
   const auto third = reunions.begin(report_of(8));
   REQUIRE(reunions.untold(0).size() == 1);
@@ -68,8 +67,8 @@ TEST_CASE("a decision for a call that was given up serves the next one, of which
 TEST_CASE("the latest decisions that nobody awaits are kept") {
   Reunions reunions;
   for (std::uint64_t group = 2; group <= 2000; group += 2) reunions.decided(decision_of(group, group + 2000));
-  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(2)), Clock::now()));
-  CHECK(reunions.wait(*reunions.begin(report_of(2000)), Clock::now()));
+  CHECK_FALSE(reunions.wait(*reunions.begin(report_of(2)), FailureDetector::Clock::now()));
+  CHECK(reunions.wait(*reunions.begin(report_of(2000)), FailureDetector::Clock::now()));
 }
 
 TEST_CASE("each call to go on with the survivors has a number of its own") {
@@ -83,7 +82,7 @@ class Inbox {
  public:
   explicit Inbox(ControlConnection& connection) : connection_(connection) {}
   /// The next message of that kind; one of another kind if none comes until `deadline`.
-  ControlMessage next(ControlMessage::Kind kind, Clock::time_point deadline) {
+  ControlMessage next(ControlMessage::Kind kind, FailureDetector::Clock::time_point deadline) {
     while (true) {
       const auto found = std::ranges::find(messages_, kind, &ControlMessage::kind);
       if (found != messages_.end()) {
@@ -92,7 +91,7 @@ class Inbox {
         return message;
       }
       messages_.clear();
-      if (connection_.ended() || Clock::now() >= deadline) return {};
+      if (connection_.ended() || FailureDetector::Clock::now() >= deadline) return {};
       pollfd query{.fd = connection_.fd(), .events = POLLIN, .revents = 0};
       ::poll(&query, 1, 100);
       connection_.read(messages_);
@@ -106,7 +105,7 @@ class Inbox {
 
 TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverUnix) {
   const Secret key = Secret::random();
-  const auto deadline = Clock::now() + 20s;
+  const auto deadline = FailureDetector::Clock::now() + 20s;
   Nobody user;
   SilentCoordinator<Kind> first{key};
   FailureDetector second{1, open_acceptor<Kind>(1, key), key};
@@ -115,9 +114,10 @@ TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverU
   Inbox inbox{connection};
   ControlMessage call;
   std::uint64_t calls = 0;
-  for (; call.kind != ControlMessage::Kind::reunion && Clock::now() < deadline; ++calls) {  // a call may end untold
-    CHECK_THROWS_AS(second.reunite(report_of(8), Clock::now() + 20ms), Error);
-    call = inbox.next(ControlMessage::Kind::reunion, Clock::now() + 100ms);
+  for (; call.kind != ControlMessage::Kind::reunion && FailureDetector::Clock::now() < deadline;
+       ++calls) {  // a call may end untold
+    CHECK_THROWS_AS(second.reunite(report_of(8), FailureDetector::Clock::now() + 20ms), Error);
+    call = inbox.next(ControlMessage::Kind::reunion, FailureDetector::Clock::now() + 100ms);
   }
   const ControlMessage last = inbox.next(ControlMessage::Kind::reunion, deadline);
   CHECK(last.report.overdue);
@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE("a rank that gives up a shrink says so", Kind, OverTcp, OverU
 /// A coordinator, and a rank 1 that the test plays.
 template <class Kind>
 struct Pair {
-  explicit Pair(Clock::time_point deadline) {
+  explicit Pair(FailureDetector::Clock::time_point deadline) {
     std::jthread one{[&] {
       CHECK_NOTHROW(first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, user, deadline));
     }};
@@ -146,7 +146,7 @@ struct Pair {
 
 TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, but wait until it calls again", Kind,
                    OverTcp, OverUnix) {
-  const auto deadline = Clock::now() + 20s;
+  const auto deadline = FailureDetector::Clock::now() + 20s;
   Pair<Kind> ranks{deadline};
   FailureDetector& first = ranks.first;
   ControlConnection& second = *ranks.second;
@@ -165,7 +165,7 @@ TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, b
 
   std::optional<Reunion> reunion;
   std::jthread caller{[&] { CHECK_NOTHROW(reunion = first.reunite(report_of(8), deadline)); }};
-  CHECK(inbox.next(ControlMessage::Kind::decision, Clock::now() + 100ms).number == 0);
+  CHECK(inbox.next(ControlMessage::Kind::decision, FailureDetector::Clock::now() + 100ms).number == 0);
   call(8, 3, false);
   ControlMessage decision;
   do decision = inbox.next(ControlMessage::Kind::decision, deadline);
@@ -180,7 +180,7 @@ TEST_CASE_TEMPLATE("ranks that shrink do not go on with one that has given up, b
 
 TEST_CASE_TEMPLATE("a rank that has called shrink again is not taken for one that has given up", Kind, OverTcp,
                    OverUnix) {
-  const auto deadline = Clock::now() + 20s;
+  const auto deadline = FailureDetector::Clock::now() + 20s;
   Pair<Kind> ranks{deadline};
   FailureDetector& first = ranks.first;
   ControlConnection& second = *ranks.second;
@@ -199,7 +199,7 @@ TEST_CASE_TEMPLATE("a rank that has called shrink again is not taken for one tha
   REQUIRE(heard.report.group == 6);  // so all before is read
 
   Reunion reunion;
-  REQUIRE_NOTHROW(reunion = first.reunite(report_of(8), std::min(deadline, Clock::now() + 5s)));
+  REQUIRE_NOTHROW(reunion = first.reunite(report_of(8), std::min(deadline, FailureDetector::Clock::now() + 5s)));
   CHECK(reunion.members == std::vector<int>{0, 1});
 }
 
