@@ -150,7 +150,7 @@ TEST_CASE("displacements that cannot be right are refused, with the part that is
     refused("parts 2 and 0 of out overlap", [&] { comm.all_gather_v(own, all, {{2, 2, 2}, {1, 4, 0}}); });
     refused("a displacement of -1 is negative", [&] { comm.all_gather_v(own, all, {{2, 2, 2}, {0, -1, 2}}); });
     refused("a count of -2 is negative", [&] { comm.all_gather_v(own, all, {2, -2, 2}); });
-    const std::span own_place = std::span{all}.subspan(static_cast<std::size_t>(2 * comm.rank()), 2);
+    const std::span own_place = std::span{all}.subspan(2 * static_cast<std::size_t>(comm.rank()), 2);
     refused("in and out overlap", [&] { comm.all_gather_v(own_place, all, {{2, 2, 2}, {2, 4, 0}}); });
     // Parts of an input may overlap, and the own part in place is where its displacement says.
     std::vector<int> source(3, 1);

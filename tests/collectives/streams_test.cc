@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -134,7 +134,8 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
     INFO(name_of(trials[i].entry->collective), " ", std::string(trials[i].entry->name), " over ", ranks, " ranks, ",
          name_of(trials[i].op.kind()), " of ", name_of(data_type_of<T>), trials[i].in_place ? ", in place" : "");
     for (std::size_t rank = 0; rank < at(ranks); ++rank)
-      CHECK(std::memcmp(streams[rank].data(), made[i][rank].data(), element_count * sizeof(T)) == 0);
+      CHECK(std::ranges::equal(std::as_bytes(std::span{streams[rank]}.first(element_count)),
+                               std::as_bytes(std::span{made[i][rank]})));
   }
   return trials.size();
 }

@@ -86,10 +86,12 @@ TEST_CASE("windows: what cannot be deregistered stays as it is, and all ranks ar
       check_sum(comm, data.part(0, 1000), data.part(1000, 1000));
     };
     // One rank gives one that was moved from, which is empty, or one of another communicator.
-    gpu::Registration moved{std::move(second)};
+    const auto take = [](gpu::Registration& from) { return gpu::Registration{std::move(from)}; };
+    const auto deregister = [&comm](gpu::Registration& given) { gpu::deregister_memory(comm, std::move(given)); };
+    gpu::Registration moved = take(second);
     const bool wrong = comm.rank() == 1;
     gpu::Registration& kept = moved;
-    CHECK(code_of([&] { gpu::deregister_memory(comm, std::move(wrong ? second : kept)); }, text) ==
+    CHECK(code_of([&] { deregister(wrong ? second : kept); }, text) ==
           (wrong ? ErrorCode::invalid_argument : ErrorCode::mismatch));
     CHECK(text.find(wrong ? "the registration is empty: it was moved from, or deregistered before"
                           : "rank 1 cannot deregister what it gave; it says why") != text.npos);
@@ -98,9 +100,9 @@ TEST_CASE("windows: what cannot be deregistered stays as it is, and all ranks ar
     refused(other, first, ErrorCode::invalid_argument, "the registration belongs to another communicator");
     refused(comm, wrong ? second : first, ErrorCode::mismatch,
             "let all ranks deregister what they registered together");
-    gpu::deregister_memory(comm, std::move(first));
+    deregister(first);
     CHECK_FALSE(first.is_shared());
-    CHECK(code_of([&] { gpu::deregister_memory(comm, std::move(first)); }, text) == ErrorCode::invalid_argument);
+    CHECK(code_of([&] { deregister(first); }, text) == ErrorCode::invalid_argument);
     gpu::deregister_memory(comm, std::move(second));
     if (has_fake()) CHECK(imports_mapped() > 0);  // of the slots
     check_sum(comm, data.part(0, 1000), data.part(1000, 1000));
