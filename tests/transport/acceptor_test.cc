@@ -44,7 +44,7 @@ TEST_CASE_TEMPLATE("a rank sends the bytes of docs/wire.md, and nothing before t
   Handshake handshake = Handshake::accept(key, Purpose::link, 1);
   std::memcpy(handshake.incoming().data(), heard.data(), heard.size());
   handshake.received(heard.size());
-  REQUIRE(peer.shake_hands(std::move(handshake), [&] { node->step(); }));
+  REQUIRE(peer.shake_hands(handshake, [&] { node->step(); }));
   const std::string expected = text_of(encode(frame)) + payload;
   REQUIRE(node->sleep_until([&] { return !node->recorder.tokens.empty(); }));
   CHECK(peer.read(expected.size()) == expected);
@@ -78,8 +78,8 @@ TEST_CASE_TEMPLATE("strangers do not disturb ranks that talk, and learn nothing 
     ++seed;
   }
   for (int i = 0; i < 20; ++i) {
-    RawPeer(pair.acceptor(), good.substr(0, 55));  // connects, says almost enough, and goes
-    RawPeer(pair.acceptor(), "");
+    { const RawPeer almost{pair.acceptor(), good.substr(0, 55)}; }  // connects, says almost enough, and goes
+    { const RawPeer silent{pair.acceptor(), ""}; }
     CHECK(pair.exchange(1000, seed++));
   }
   CHECK(pair.run_until([&] { return pair.unproved() == 0; }));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* job_token = "0123456789abcdef";
 
-std::vector<std::unique_ptr<Transport>> make_inproc(std::vector<Reactor*> reactors) {
+std::vector<std::unique_ptr<Transport>> make_inproc(const std::vector<Reactor*>& reactors) {
   const auto hub = std::make_shared<InprocHub>(static_cast<int>(reactors.size()));
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors)
@@ -26,7 +26,7 @@ std::vector<std::unique_ptr<Transport>> make_inproc(std::vector<Reactor*> reacto
   return made;
 }
 
-std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors, SingleCopy single_copy) {
+std::vector<std::unique_ptr<Transport>> make_shm(const std::vector<Reactor*>& reactors, SingleCopy single_copy) {
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors)
     made.push_back(std::make_unique<ShmTransport>(static_cast<int>(made.size()), job_token, *reactor, Log{},
@@ -34,7 +34,7 @@ std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors,
   return made;
 }
 
-std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors, bool encrypted,
+std::vector<std::unique_ptr<Transport>> make_tcp(const std::vector<Reactor*>& reactors, bool encrypted,
                                                  std::chrono::seconds connect_timeout, std::size_t connections = 1) {
   TcpOptions options;
   options.connections = connections;

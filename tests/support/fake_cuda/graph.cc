@@ -2,6 +2,7 @@
 // missing edge between them shows.
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "tests/support/fake_cuda/control.h"
@@ -20,12 +21,12 @@ struct UserState {
   UserState& operator=(const UserState&) = delete;
   /// The program is told by a thread of the driver's, and later.
   ~UserState() {
-    auto* const edge = new Edge;
+    auto edge = std::make_unique<Edge>();
     edge->release();
-    std::thread{[edge, object = data, tell = destroy] {
+    std::thread{[edge = std::move(edge), object = data, tell = destroy]() mutable {
       const Hidden hidden;
       edge->acquire();
-      delete edge;
+      edge.reset();
       const Permission none{false};
       const Visible visible;
       tell(object);
