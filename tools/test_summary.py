@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Counts what `meson test` ran: cases of doctest and of Python's unittest one by one, any other test as one.
 
-    tools/test_summary.py LABEL BUILD_FOLDER
+    tools/test_summary.py LABEL BUILD_FOLDER FAILED
 
-Prints a line per test program and the output of those that failed; the last line is `passed failed skipped`.
+Prints a line per test program and the output of those that failed, whose end it also appends to the file FAILED; the last
+line is `passed failed skipped`.
 """
 
 import json
@@ -17,6 +18,7 @@ UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$"
 FIGURES = re.compile(r"^matrix: |mutants, |shapes proved|proved \d+ shapes|^\d+ cases, \d+ wrong|\d+ mismatches$")
 SKIP_CODE = 77
 OUTPUT_LINES = 80
+LINES_AGAIN = 30
 
 
 def count(test):
@@ -38,7 +40,12 @@ def count(test):
     return passed, failed, skipped
 
 
-def main(label, build):
+def tell_of_failure(label, name, test, output, lines, file):
+    print(f"---- {label}: {name}: {test['result'].lower()}, code {test['returncode']}; the end of its output:", file=file)
+    print("\n".join(output[-lines:]), "----", sep="\n", file=file)
+
+
+def main(label, build, failed_file):
     log = pathlib.Path(build) / "meson-logs" / "testlog.json"
     total = [0, 0, 0]
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -51,9 +58,9 @@ def main(label, build):
         for said in filter(FIGURES.search, output):
             print(f"{label}: {said}")
         if failed:
-            print(f"---- {label}: {name}: {test['result'].lower()}, code {test['returncode']}; the end of its output:")
-            print("\n".join(output[-OUTPUT_LINES:]))
-            print("----")
+            tell_of_failure(label, name, test, output, OUTPUT_LINES, sys.stdout)
+            with open(failed_file, "a", encoding="utf-8") as again:
+                tell_of_failure(label, name, test, output, LINES_AGAIN, again)
         elif skipped and not passed and output:
             print(f"{label}: {name} was skipped: {output[-1]}")
     print(*total)
