@@ -86,7 +86,6 @@ class BoardCollectives final : public Pollable {
   bool waits_in_round(const BoardCall& call) const noexcept { return !call.awaited(round_).empty(); }
   void get_ready_to_wait(const BoardCall& call) noexcept;
   void fetch_next_post(const BoardCall& call) noexcept;
-  bool is_worth_fetching(std::size_t size, bool while_waiting) const noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept { return board_->may_begin(call.reservation()); }
   bool wait_a_little_for_room(const BoardCall& call) noexcept;

@@ -194,6 +194,30 @@ TEST_CASE("a rank that has not begun a round sees that another one has, in anoth
   CHECK(!one.differs_in_next(1, 8));
 }
 
+TEST_CASE("ranks know who was on their core") {
+  const Memory memory{3};
+  Board one = memory.seen_by(0), same = memory.seen_by(1), elsewhere = memory.seen_by(2);
+  one.say_core(0);
+  CHECK(one.shares_core_with(1));  // for all that is known
+  CHECK(same.shares_core_with(0));
+  same.say_core(-1);
+  CHECK(same.shares_core_with(0));
+  CHECK(one.shares_core_with(1));
+  same.say_core(0);
+  elsewhere.say_core(1);
+  CHECK(one.shares_core_with(1));
+  CHECK(!one.shares_core_with(2));
+  one.begin(7, {}, 0, {});
+  CHECK(one.awaits_own_core(std::vector{1, 2}));
+  CHECK(!one.awaits_own_core(std::vector{2}));
+  same.begin(7, {}, 0, {});
+  CHECK(!one.awaits_own_core(std::vector{1, 2}));
+  CHECK(!elsewhere.shares_core_with(0));
+  elsewhere.say_core(0);
+  CHECK(one.shares_core_with(2));
+  CHECK(elsewhere.shares_core_with(0));
+}
+
 TEST_CASE("the latest calls of a rank are known as long as its posts are there") {
   const Memory memory{2};
   Board one = memory.seen_by(0);
