@@ -37,22 +37,23 @@ std::optional<Reunion> Reunions::wait(Awaited& awaited, std::chrono::steady_cloc
   return std::nullopt;
 }
 
-void Reunions::withdraw(const Awaited& awaited) {
-  if (awaited.told < 0) return;
-  withdrawn_.push_back(awaited);
+bool Reunions::withdraw(const Awaited& awaited) {
+  if (awaited.told < 0) return false;
+  withdrawn_.push_back({awaited.told, awaited.report});
   withdrawn_.back().report.overdue = true;
+  return true;
 }
 
 std::vector<ControlMessage> Reunions::untold(int coordinator) {
   std::vector<ControlMessage> messages;
-  const auto tell = [&messages](const Awaited& call) {
-    messages.push_back({.kind = ControlMessage::Kind::reunion, .report = call.report});
+  const auto tell = [&messages](const Report& call) {
+    messages.push_back({.kind = ControlMessage::Kind::reunion, .report = call});
   };
   const std::lock_guard lock{mutex_};
-  for (const Awaited& call : std::exchange(withdrawn_, {}))
-    if (call.told == coordinator) tell(call);
+  for (const Withdrawn& call : std::exchange(withdrawn_, {}))
+    if (call.told == coordinator) tell(call.report);
   for (const auto& [group, awaited] : awaited_)
-    if (std::exchange(awaited->told, coordinator) != coordinator) tell(*awaited);
+    if (std::exchange(awaited->told, coordinator) != coordinator) tell(awaited->report);
   return messages;
 }
 
@@ -73,9 +74,7 @@ bool Reunions::decided(const ControlMessage& decision) {
   awaited->outcome = Reunion{decision.number, decision.ranks};
   awaited_.erase(found);  // final: if the coordinator leaves now, the next one must not be asked again
   changed_.notify_all();
-  if (awaited->report.operation == decision.report.operation) return false;
-  withdraw(*awaited);
-  return true;
+  return awaited->report.operation != decision.report.operation && withdraw(*awaited);
 }
 
 }  // namespace tutti::detail

@@ -50,13 +50,18 @@ class Reunions {
  private:
   static constexpr std::size_t most_late = 64;
 
-  void withdraw(const Awaited& awaited);
+  struct Withdrawn {
+    int told;  // the coordinator that counts on this rank
+    Report report;
+  };
+  /// False: no coordinator has been told of it.
+  bool withdraw(const Awaited& awaited);
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t calls_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // reunions by old group
-  std::vector<Awaited> withdrawn_;  // of which the coordinator does not know yet that nobody waits any more
+  std::vector<Withdrawn> withdrawn_;                           // of which the coordinator does not know yet
   std::deque<std::pair<std::uint64_t, Reunion>> late_;  // decisions that no thread awaited, by old group, oldest first
 };
 
