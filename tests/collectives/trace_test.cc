@@ -17,6 +17,7 @@
 #include "tests/support/noise.h"
 #include "tests/support/sample.h"
 #include "tests/support/scratch.h"
+#include "tests/support/sizes.h"
 #include "tests/support/trace_file.h"
 #include "tests/support/world.h"
 #include "tutti/allocate.h"
@@ -147,7 +148,6 @@ TEST_CASE(
   for (const Expectation& each : all) {
     // Over links the kernel may copy parts of 64 KiB once, and more than 256 KiB are quicker there anyway, but where
     // ranks share cores.
-    constexpr std::size_t kibibyte = 1024;
     struct Boundary {
       int ranks;
       std::size_t bytes;

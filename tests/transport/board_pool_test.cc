@@ -18,9 +18,13 @@
 #include <vector>
 
 #include "lib/base/system_calls.h"
+#include "tests/support/sizes.h"
 #include "tutti/error.h"
 
 namespace tutti::transport::testing {
+
+using tutti::testing::mebibyte;
+
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -149,11 +153,10 @@ TEST_CASE("a place for which memory is refused is clean for the next group") {
 }
 
 TEST_CASE("of memory that is refused in part, nothing stays reserved") {
-  constexpr std::size_t mib = std::size_t{1} << 20;
-  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, 16 * mib);
+  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, 16 * mebibyte);
   const std::size_t before = reserved_bytes(own->descriptor());
   system_calls::refuse(SystemCall::fallocate, ENOSPC, 3);
-  CHECK_THROWS_AS(own->give(2, {16 * mib, 16 * mib, page}, 1), Error);
+  CHECK_THROWS_AS(own->give(2, {16 * mebibyte, 16 * mebibyte, page}, 1), Error);
   system_calls::refuse_none();
   CHECK(reserved_bytes(own->descriptor()) == before);
 }
