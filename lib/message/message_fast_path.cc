@@ -87,9 +87,18 @@ bool MessageFastPath::may_send_eagerly(const MessageCall& call) noexcept {
   if (group_.failing() || peer.lost || !peer.out) return false;
   if (links_.may_send_eagerly(peer, length)) return true;
   if (length > peer.out->longest_unasked()) return false;
-  // Credit may have come that nobody has looked for, since inline calls look at no other link.
-  group_.context().engine->pass_and_look();
+  look_for_credit(peer, length);
   return !group_.failing() && !peer.lost && links_.may_send_eagerly(peer, length);
+}
+
+/// Credit may have come that nobody has looked for, since inline calls look at no other link. A pass over all links
+/// would find it, but also messages whose receives are called next, and would keep a copy of each (sendrecv of 256 KiB
+/// among 4 ranks on 2 cores: 41 us, and 35 so; back to back 69 and 36).
+void MessageFastPath::look_for_credit(const MessageLinks::Peer& peer, std::size_t length) noexcept {
+  Engine& engine = *group_.context().engine;
+  if (!peer.credit_in || !peer.credit_in->is_pulled()) return engine.pass_and_look();
+  while (!group_.failing() && !links_.may_send_eagerly(peer, length) && peer.credit_in->pull_piece(engine.sink())) {
+  }
 }
 
 void MessageFastPath::trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept {

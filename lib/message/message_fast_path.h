@@ -39,6 +39,7 @@ class MessageFastPath {
   bool may_try(int peer) const noexcept;
   bool may_receive(int peer, Pool<Message>& pool) noexcept;
   bool may_send_eagerly(const MessageCall& call) noexcept;
+  void look_for_credit(const MessageLinks::Peer& peer, std::size_t length) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
   std::optional<MessageStatus> receive_owned(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
   MessageStatus receive_late(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,

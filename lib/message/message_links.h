@@ -28,8 +28,9 @@ class MessageLinks {
  public:
   struct Peer {
     transport::Link* out = nullptr;
-    transport::Link* in = nullptr;     ///< messages from the peer
-    transport::Link* aside = nullptr;  ///< credit for the peer
+    transport::Link* in = nullptr;         ///< messages from the peer
+    transport::Link* aside = nullptr;      ///< credit for the peer
+    transport::Link* credit_in = nullptr;  ///< credit from the peer, once some has come
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_come = 0;
     EagerCredit credit;

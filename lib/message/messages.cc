@@ -167,6 +167,7 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   if (frame.kind == FrameKind::credit) {  // perhaps on a link of its own, while a message arrives on the other
     if (frame.length > 0) return broken("a credit with a payload");
     peer.credit.returned(frame.credit);
+    peer.credit_in = &from;
     return nothing;
   }
   peer.in = &from;

@@ -160,28 +160,6 @@ TEST_CASE("messages that do not come as expected are received all the same") {
   });
 }
 
-TEST_CASE("bytes taken at once are credited to their sender, which could not send as many unasked") {
-  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
-    warm_up(comm);
-    constexpr int messages = 8192;  // each counts 260 bytes of the credit, which is a MiB
-    std::size_t at_once = 0;
-    for (int i = 0; i < messages; ++i) {
-      if (comm.rank() == 0) {
-        Work work = comm.isend(std::span{&i, 1}, 1);
-        if (work.done()) ++at_once;
-        work.wait();
-        if (i % 4 == 3) comm.recv(std::vector<int>(1), 1);
-      } else {
-        int got = -1;
-        CHECK(comm.recv(std::span{&got, 1}, 0).count == 1);
-        REQUIRE(got == i);
-        if (i % 4 == 3) comm.send(std::span{&i, 1}, 0);
-      }
-    }
-    if (comm.rank() == 0) CHECK(at_once > messages * 9 / 10);
-  });
-}
-
 TEST_CASE("the black box has what was taken at once, as done") {
   const Folder folder;
   const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
