@@ -97,7 +97,8 @@ void Messages::send_to_self(Message& message) noexcept {
   if (is_large) {
     unexpected.local = &message;
   } else {
-    unexpected.data.assign(message.bytes.begin(), message.bytes.end());
+    unexpected.data = KeptBytes{message.bytes.size()};
+    std::ranges::copy(message.bytes, unexpected.data.span().begin());
     unexpected.complete = true;
   }
   waiting_.await_receive(waiting_.keep(std::move(unexpected)));
@@ -142,7 +143,7 @@ void Messages::take(Message& receive, Kept from) noexcept {
   }
   const Unexpected message = waiting_.remove(from);
   const Envelope& envelope = message.envelope;
-  const std::span<const std::byte> data = message.local ? message.local->bytes : std::span(message.data);
+  const std::span<const std::byte> data = message.local ? message.local->bytes : message.data.span();
   if (envelope.fits(receive) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
   if (message.local) active_.end(*message.local);
   if (envelope.source != group_.rank()) links_[envelope.source].credit.release(data.size());
@@ -229,13 +230,13 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
   // If the message does not fit its receive, the receive fails when all of it is here.
   links_[envelope.source].credit.hold(length);
   const Kept kept = waiting_.keep({.envelope = envelope,
-                                   .data = std::vector<std::byte>(length),
+                                   .data = KeptBytes{length},
                                    .sender_slot = frame.sender_slot,
                                    .taker = receive,
                                    .request = request});
   if (!receive) waiting_.await_receive(kept);
   incoming.unexpected = kept;
-  incoming.memory = kept->data;
+  incoming.memory = kept->data.span();
   return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
 }
 
@@ -250,10 +251,8 @@ bool Messages::may_grant_early(const Envelope& envelope) noexcept {
 /// Handles a request that comes alone, since a message of that length has no head.
 Acceptance Messages::grant_early(const Envelope& envelope, std::uint32_t sender_slot) noexcept {
   links_[envelope.source].credit.hold(envelope.length);
-  waiting_.await_receive(waiting_.keep({.envelope = envelope,
-                                        .data = std::vector<std::byte>(envelope.length),
-                                        .sender_slot = sender_slot,
-                                        .granted = true}));
+  waiting_.await_receive(waiting_.keep(
+      {.envelope = envelope, .data = KeptBytes{envelope.length}, .sender_slot = sender_slot, .granted = true}));
   large_.grant_early(envelope.source, sender_slot);
   return {.kind = Acceptance::Kind::memory};
 }
@@ -265,7 +264,7 @@ bool Messages::keep_granted(int source, const Frame& bulk) noexcept {
   if (!kept || bulk.length != (*kept)->data.size()) return false;
   Incoming& incoming = incoming_from(source);
   incoming.unexpected = kept;
-  incoming.memory = (*kept)->data;
+  incoming.memory = (*kept)->data.span();
   return true;
 }
 

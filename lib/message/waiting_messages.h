@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,10 +16,24 @@
 
 namespace tutti::detail {
 
+/// Memory for a message. It is not cleared, which would take as long as to copy the message once more.
+class KeptBytes {
+ public:
+  KeptBytes() = default;
+  explicit KeptBytes(std::size_t size) : bytes_(std::make_unique_for_overwrite<std::byte[]>(size)), size_(size) {}
+
+  std::size_t size() const { return size_; }
+  std::span<std::byte> span() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  std::size_t size_ = 0;
+};
+
 /// A message that came before its receive, or does not fit into it.
 struct Unexpected {
   Envelope envelope{};
-  std::vector<std::byte> data{};  ///< the message, or what came with its request
+  KeptBytes data{};               ///< the message, or what came with its request
   bool complete = false;          ///< all of `data` is there
   std::uint32_t sender_slot = 0;  ///< of a request
   Message* local = nullptr;       ///< a large message to oneself: the send itself
