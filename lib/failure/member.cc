@@ -55,13 +55,12 @@ void Member::run() {
   succession_.set_led_until(Clock::now());
   elect();
   if (job_.size() == 1) set_ready();
-  while (!stopping_) {
-    const auto before = Clock::now();
+  for (auto last = Clock::now(); !stopping_;) {
     wait_for_news();
     for (const auto& task : shared_.tasks.take()) task();
     const auto now = Clock::now();
-    // A process that was stopped must not take the others' silence for theirs.
-    if (now - before > settings_.beat * 3) {
+    // A process that was stopped, wherever in this loop, must not take the others' silence for theirs.
+    if (now - std::exchange(last, now) > settings_.beat * 3) {
       connections_.forgive(now);
       succession_.set_led_until(now);  // the same for ranks without a connection
     }
