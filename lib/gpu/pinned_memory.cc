@@ -75,11 +75,8 @@ Words& words() {
 class FreeBlocks {
  public:
   PinnedMemory::Block* take(std::size_t size_class) {
-    const std::lock_guard lock{mutex_};
-    PinnedMemory::Block*& first = free_[size_class];
-    while (first) {
-      PinnedMemory::Block* const block = std::exchange(first, first->next);
-      if (block->context.exists()) return block;
+    while (PinnedMemory::Block* const block = pop(size_class)) {
+      if (block->context.exists()) return block;  // asks the driver, for which give() must not wait
       delete block;
     }
     return nullptr;
@@ -90,6 +87,12 @@ class FreeBlocks {
   }
 
  private:
+  PinnedMemory::Block* pop(std::size_t size_class) {
+    const std::lock_guard lock{mutex_};
+    PinnedMemory::Block*& first = free_[size_class];
+    return first ? std::exchange(first, first->next) : nullptr;
+  }
+
   std::mutex mutex_;
   std::array<PinnedMemory::Block*, 64> free_{};
 };
