@@ -39,6 +39,7 @@ std::uint64_t fresh_group() {
 }  // namespace
 
 void Coordinator::send(int rank, const ControlMessage& message) {
+  if (rank == member_.rank_) return member_.handle_as_member(message);
   if (ControlConnection* const connection = member_.connections_.find(rank)) connection->send(message);
 }
 
@@ -149,25 +150,14 @@ void Coordinator::inquire(const Report& report) {
   if (asking || (lately && !report.overdue)) return;
 
   Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{query_time, now}, {}, {}});
-  for (const int member : report.members)
-    if (member != member_.rank_) ask(query, member);
-  if (std::ranges::count(report.members, member_.rank_) > 0) ask(query, member_.rank_);
-  query.deadline = AnswerDeadline{query_time, Clock::now()};  // an answer of this rank may have taken a while
+  for (const int member : report.members) ask(query, member);
   tick(now);
 }
 
 void Coordinator::ask(Query& query, int rank) {
-  if (!member_.job_.exists(rank)) return;
-  if (rank == member_.rank_) {
-    if (const auto status = member_.user_->status(query.report)) {
-      query.answers[rank] = *status;
-    } else {
-      member_.connections_.send_to_all({.kind = ControlMessage::Kind::beat});  // as members do
-    }
-  } else if (member_.job_.is_alive(rank)) {
-    query.asked.insert(rank);
-    send(rank, {.kind = ControlMessage::Kind::question, .number = query.number, .report = query.report});
-  }
+  if (!member_.job_.exists(rank) || !member_.job_.is_alive(rank)) return;
+  query.asked.insert(rank);
+  send(rank, {.kind = ControlMessage::Kind::question, .number = query.number, .report = query.report});
 }
 
 /// If the members' lists differ, the members of both lists together know which is wrong: asks the others, too. False:
@@ -248,7 +238,7 @@ RankView Coordinator::view_of(const Query& query, int rank) {
         view.left ? member_.job_.left_since(rank) : gone_.try_emplace({query.report.group, rank}, now).first->second;
     view.known_gone = now - since > known_before;
   }
-  view.silent_seconds = std::chrono::duration<double>(now - member_.heard(rank)).count();
+  if (rank != member_.rank_) view.silent_seconds = std::chrono::duration<double>(now - member_.heard(rank)).count();
   return view;
 }
 
@@ -305,11 +295,7 @@ void Coordinator::decide() {
     }
     for (const int member : here) {
       message.report.operation = gathering.here.at(member);
-      if (member == member_.rank_) {
-        member_.handle_as_member(message);
-      } else {
-        send(member, message);
-      }
+      send(member, message);
     }
     it = missing.empty() ? gatherings_.erase(it) : std::next(it);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +20,8 @@ struct Watched {
   std::string name;  ///< "rank 2 (host a, pid 123)"
 };
 
-/// The part of a rank that is told of failures, and asked about calls. Called on the failure detector's thread.
+/// The part of a rank that is told of failures, and asked about calls. Called on the failure detector's thread, which
+/// must go on listening and sending heartbeats: no function may wait for anything.
 class DetectorUser {
  public:
   /// Something has failed, here or elsewhere. The same failure may be told twice.
@@ -30,8 +31,10 @@ class DetectorUser {
   /// The processes of these ranks have ended, as far as is known on purpose. An operation that waits for one of them
   /// should ask.
   virtual void departed(const std::vector<int>& ranks) noexcept = 0;
-  /// What this rank knows about a report. Nothing: that cannot be found out within a fraction of a second.
-  virtual std::optional<Status> status(const Report& about) noexcept = 0;
+  using Reply = std::function<void(const Status&)>;
+  /// Asks what this rank knows about a report. `reply` may be called at any time, on any thread, as long as the failure
+  /// detector exists. The coordinator hears it if it comes within a fraction of a second.
+  virtual void status(const Report& about, Reply reply) noexcept = 0;
 
  protected:
   ~DetectorUser() = default;

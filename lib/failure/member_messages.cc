@@ -80,10 +80,12 @@ void Member::handle_as_member(const ControlMessage& message) {
     note_departed(message.ranks);
     user_->departed(message.ranks);
   } else if (message.kind == ControlMessage::Kind::question) {
-    ControlMessage reply{.number = message.number};  // a beat, unless it can answer: more questions may wait
-    if (const auto status = user_->status(message.report))
-      reply.kind = ControlMessage::Kind::answer, reply.status = *status;
-    send_to_coordinator(reply);
+    user_->status(message.report, [this, asker = coordinator(), number = message.number](const Status& status) {
+      shared_.tasks.post([this, asker, number, status] {
+        if (asker != coordinator()) return;  // to the next one the number says something else
+        send_to_coordinator({.kind = ControlMessage::Kind::answer, .number = number, .status = status});
+      });
+    });
   } else if (message.kind == ControlMessage::Kind::decision) {
     const bool makes_sense = std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); });
     if (makes_sense && shared_.reunions.decided(message)) shared_.tasks.post([this] { tell_reunions(); });

@@ -14,7 +14,7 @@
 
 namespace tutti::detail {
 
-/// Tasks of other threads for the failure detector's thread. Threading: post() from anywhere.
+/// Tasks of other threads for one that takes them, as the failure detector's does. Threading: post() from anywhere.
 class TaskQueue {
  public:
   using Tasks = std::vector<std::function<void()>>;

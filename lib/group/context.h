@@ -43,8 +43,8 @@ struct Context {
   ~Context() {
     if (failure_router) {
       failure_router->stop();
-      // Another thread may own the engine, in a wait that has just failed. What the failure detector has posted to it
-      // refers to the failure router, and must run before that is destroyed.
+      // Another thread may own the engine, in a wait that has just failed. What the failure router has posted to it
+      // must run before the router is destroyed.
       engine->exclusively([] {});
     }
     if (engine) engine->stop();

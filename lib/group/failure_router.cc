@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
-#include "lib/base/answer_deadline.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
@@ -14,8 +14,9 @@
 namespace tutti::detail {
 namespace {
 
-/// A rank that does not get to answer within this time counts as not answering.
-constexpr std::chrono::milliseconds answer_time{200};
+/// Nobody waits for an answer that comes later. Much longer than coordinators wait, since their machine may stop as
+/// well.
+constexpr std::chrono::seconds answer_time{2};
 constexpr std::size_t most_remembered = 256;
 
 }  // namespace
@@ -27,6 +28,8 @@ FailureRouter::~FailureRouter() = default;
 
 void FailureRouter::stop() noexcept {
   if (detector_) detector_->stop();
+  thread_.reset();
+  warner_.reset();
 }
 
 // ---- Groups ----------------------------------------------------------------------------------------------------
@@ -61,7 +64,7 @@ void FailureRouter::spread(Group& group, const Error& reason, Group::Origin orig
 
 void FailureRouter::fail_later(const Failure& failure) noexcept {
   if (detector_) detector_->tell(failure);
-  failed(failure);
+  engine_->post([this, failure] { apply(failure); });
 }
 
 Failure FailureRouter::failure_of(const Group& group, const Error& reason) const {
@@ -82,13 +85,43 @@ void FailureRouter::cut() noexcept {
   if (detector_) detector_->cut();
 }
 
+// ---- On the failure detector's thread --------------------------------------------------------------------------
+
+/// A thread begins with its first task, so that a job in which nothing happens has none.
+void FailureRouter::leave_to(std::unique_ptr<TaskThread>& thread, std::function<void()> task) noexcept {
+  try {
+    if (!thread) thread = std::make_unique<TaskThread>();
+  } catch (const std::exception&) {
+    return task();  // the system refuses a thread now: a failure must be told all the same, late rather than never
+  }
+  thread->post(std::move(task));
+}
+
 void FailureRouter::failed(const Failure& failure) noexcept {
-  engine_->post([this, failure] { apply(failure); });
+  leave_to(thread_, [this, failure] { engine_->post([this, failure] { apply(failure); }); });
+}
+
+void FailureRouter::suspected(const std::string& text) noexcept {
+  leave_to(warner_, [this, text] { log_.warn(text); });
 }
 
 void FailureRouter::departed(const std::vector<int>& ranks) noexcept {
-  engine_->post([this, ranks] { engine_->departed(ranks); });
+  leave_to(thread_, [this, ranks] { engine_->post([this, ranks] { engine_->departed(ranks); }); });
 }
+
+/// The owner may be in a function of the program's for long, while thousands of communicators are asked about.
+void FailureRouter::status(const Report& about, Reply reply) noexcept {
+  const auto now = Clock::now();
+  {
+    const std::lock_guard lock{questions_mutex_};
+    while (!questions_.empty() && now - questions_.front().asked_at > answer_time) questions_.pop_front();
+    questions_.push_back({about, std::move(reply), now});
+    if (questions_.size() > 1) return;  // the owner will answer all of them
+  }
+  leave_to(thread_, [this] { engine_->post([this] { answer_questions(); }); });
+}
+
+// ---- On the owner of the engine --------------------------------------------------------------------------------
 
 void FailureRouter::apply(const Failure& failure) {
   if (failure.group == 0) {
@@ -133,12 +166,13 @@ Report FailureRouter::reunion_of(const Group& group) const {
   return report;
 }
 
-std::optional<Status> FailureRouter::status(const Report& about) noexcept {
-  std::optional<Status> answer;
-  for (AnswerDeadline deadline{answer_time, AnswerDeadline::Clock::now()};
-       !answer && !deadline.is_over(AnswerDeadline::Clock::now());)
-    engine_->exclusively([&] { answer = status_now(about); }, deadline.end());
-  return answer;
+void FailureRouter::answer_questions() {
+  std::deque<Question> questions;
+  {
+    const std::lock_guard lock{questions_mutex_};
+    questions.swap(questions_);
+  }
+  for (const Question& question : questions) question.reply(status_now(question.about));
 }
 
 Status FailureRouter::status_now(const Report& about) const {

@@ -1,13 +1,18 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/failure/detector.h"
+#include "lib/failure/task_thread.h"
 #include "lib/group/group.h"
 #include "lib/observe/log.h"
 
@@ -17,17 +22,20 @@ class Engine;
 
 /// Connects the failure detector, which knows ids and global ranks, with this rank's groups.
 ///
-/// Threading: attach(), detach(), spread() and ask() on the owner of the engine. The failure detector's thread calls
-/// failed() and status(), and any thread fail_later(), which hand their work to the owner.
+/// Threading: attach(), detach(), spread() and ask() on the owner of the engine, fail_later() on any thread. What the
+/// failure detector's thread calls is done on another one, the router's, since it may take long: if nobody owns the
+/// engine, the router's thread does, and runs functions that the program has given to then(), among others.
 class FailureRouter final : public DetectorUser {
  public:
   FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
   ~FailureRouter();
 
-  /// Without a detector, for ranks that are threads, a failure spreads along the links only.
+  /// Before the detector begins, since this router may answer it as long as both exist. Without a detector, for ranks
+  /// that are threads, a failure spreads along the links only.
   void set_detector(std::unique_ptr<FailureDetector> detector) { detector_ = std::move(detector); }
   bool is_watched() const { return detector_ != nullptr; }
   FailureDetector& detector() { return *detector_; }
+  /// Stops the detector, and does what that has asked for. The owner of the engine may still have to do a part of it.
   void stop() noexcept;
 
   /// Adds a group, which fails at once if it failed elsewhere before it was made here.
@@ -54,12 +62,21 @@ class FailureRouter final : public DetectorUser {
   Report reunion_of(const Group& group) const;
 
   void failed(const Failure& failure) noexcept override;
-  void suspected(const std::string& text) noexcept override { log_.warn(text); }
+  void suspected(const std::string& text) noexcept override;
   void departed(const std::vector<int>& ranks) noexcept override;
-  std::optional<Status> status(const Report& about) noexcept override;
+  void status(const Report& about, Reply reply) noexcept override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  struct Question {
+    Report about;
+    Reply reply;
+    Clock::time_point asked_at;
+  };
+
+  static void leave_to(std::unique_ptr<TaskThread>& thread, std::function<void()> task) noexcept;
   void apply(const Failure& failure);
+  void answer_questions();
   Failure failure_of(const Group& group, const Error& reason) const;
   Status status_now(const Report& about) const;
   std::vector<std::uint64_t> made() const;
@@ -74,7 +91,12 @@ class FailureRouter final : public DetectorUser {
   std::vector<std::uint64_t> closed_;                                    // groups closed recently
   std::vector<Failure> losses_;                                          // losses of processes
   std::vector<Failure> unclaimed_;  // failures of groups that this rank has not made yet
+  std::mutex questions_mutex_;
+  std::deque<Question> questions_;  // of the coordinator, that wait for the owner of the engine
   std::unique_ptr<FailureDetector> detector_;
+  // Null: there was no task yet, or the detector has stopped.
+  std::unique_ptr<TaskThread> thread_;
+  std::unique_ptr<TaskThread> warner_;  // writes warnings, which may take long where nobody reads them
 };
 
 }  // namespace tutti::detail

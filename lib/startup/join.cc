@@ -121,9 +121,10 @@ void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector
   for (std::size_t rank = 0; rank < accesses.size(); ++rank) {
     ranks.push_back({accesses[rank].first_address(), names[rank]});
   }
-  detector->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after},
-                  *context.failure_router, options.deadline);
-  context.failure_router->set_detector(std::move(detector));
+  FailureRouter& router = *context.failure_router;
+  router.set_detector(std::move(detector));
+  router.detector().begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after}, router,
+                          options.deadline);
 }
 
 /// All ranks in one process: one transport, nothing to probe.

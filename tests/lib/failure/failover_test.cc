@@ -44,7 +44,7 @@ class Listener final : public DetectorUser {
     departed_.insert(departed_.end(), ranks.begin(), ranks.end());
     news_.notify_all();
   }
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+  void status(const Report&, Reply) noexcept override {}
 
   /// When the loss of `rank` was told; nothing: it was not, until `deadline`.
   std::optional<FailureDetector::Clock::time_point> loss_of(int rank, FailureDetector::Clock::time_point deadline) {

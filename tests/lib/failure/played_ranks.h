@@ -37,7 +37,7 @@ class Nobody final : public DetectorUser {
   void suspected(const std::string&) noexcept override {}
   void failed(const Failure&) noexcept override {}
   void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+  void status(const Report&, Reply) noexcept override {}
 };
 
 /// Connects as rank `from` does to the coordinator `to`.

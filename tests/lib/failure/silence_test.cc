@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -36,7 +35,7 @@ class Stopped final : public DetectorUser {
   }
   void failed(const Failure&) noexcept override { failed_ = true; }
   void departed(const std::vector<int>&) noexcept override {}
-  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+  void status(const Report&, Reply) noexcept override {}
 
   bool has_resumed() const { return resumed_; }
   bool has_failed() const { return failed_; }

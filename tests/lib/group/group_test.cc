@@ -31,8 +31,8 @@ TEST_CASE("a culprit that does not exist is nobody, whatever number another rank
     CHECK(told.group.failure()->operation() == 7);
     CHECK(std::string{told.group.failure()->what()} == "why");
 
-    context->failure_router->failed({.group = 0, .code = ErrorCode::peer_lost, .culprit = number, .text = "lost"});
-    context->failure_router->failed({.group = 4244, .code = ErrorCode::timeout, .culprit = number, .text = "late"});
+    context->failure_router->fail_later({.group = 0, .code = ErrorCode::peer_lost, .culprit = number, .text = "lost"});
+    context->failure_router->fail_later({.group = 4244, .code = ErrorCode::timeout, .culprit = number, .text = "late"});
     context->engine->exclusively([] {});
     REQUIRE(heard.group.failing());
     CHECK(heard.group.failure()->code() == ErrorCode::timeout);

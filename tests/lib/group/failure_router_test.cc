@@ -1,0 +1,117 @@
+// What the failure detector asks of a rank may take long, and the detector does not wait for it.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lib/api/communicator_state.h"
+#include "lib/failure/control_connection.h"
+#include "lib/failure/detector.h"
+#include "tests/lib/failure/played_ranks.h"
+#include "tests/support/address_kinds.h"
+#include "tests/support/alone.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::OverUnix;
+
+/// So rare beats that a busy machine makes nobody count as lost.
+constexpr WatchSettings settings{.beat = 200ms, .lost = 2s};
+constexpr std::uint64_t group_id = 4242;
+
+/// Rank 0, which is the coordinator, with a communicator; the test plays rank 1.
+struct Watching {
+  Watching() {
+    auto& router = *(context->failure_router = std::make_unique<FailureRouter>(0, std::vector<std::string>{"r0", "r1"},
+                                                                               context->engine, context->log));
+    auto acceptor = played::open_acceptor<OverUnix>(0, key);
+    const std::string address = acceptor->address();
+    router.set_detector(std::make_unique<FailureDetector>(0, std::move(acceptor), key));
+    std::jthread begins{[&] {
+      router.detector().begin({{address, "r0"}, {"127.0.0.1:9", "r1"}}, settings, router, deadline);
+    }};
+    second.emplace(played::dial(1, 0, address, key, deadline)).send({.kind = ControlMessage::Kind::beat});
+  }
+
+  const Secret key = Secret::random();
+  const FailureDetector::Clock::time_point deadline = FailureDetector::Clock::now() + 20s;
+  const std::shared_ptr<Context> context = testing::alone();
+  std::optional<ControlConnection> second;
+};
+
+/// Keeps a function that the program has given to then() until the test ends it.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard lock{mutex_};
+    is_open_ = true;
+    changed_.notify_all();
+  }
+  void pass(FailureDetector::Clock::time_point deadline) {
+    std::unique_lock lock{mutex_};
+    is_reached_ = true;
+    changed_.notify_all();
+    changed_.wait_until(lock, deadline, [this] { return is_open_; });
+  }
+  bool wait_until_reached(FailureDetector::Clock::time_point deadline) {
+    std::unique_lock lock{mutex_};
+    return changed_.wait_until(lock, deadline, [this] { return is_reached_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_reached_ = false;
+  bool is_open_ = false;
+};
+
+TEST_CASE("a rank goes on listening and sending heartbeats while a function of the program's runs for a failure") {
+  Gate gate;
+  Watching rank;
+  CommunicatorState state{rank.context, group_id, {0}};
+  int value = 0;
+  // Nobody waits for it and it is not asynchronous, so nobody owns the engine.
+  Message& receive = state.messages.make({.kind = Message::Kind::receive,
+                                          .bytes = std::as_writable_bytes(std::span{&value, 1}),
+                                          .count = 1,
+                                          .type = DataType::i32,
+                                          .peer = 0,
+                                          .tag = 7,
+                                          .timeout = 60s});
+  receive.then([&](const Error*) { gate.pass(rank.deadline); });
+  rank.context->engine->submit(receive);
+
+  const auto tell = [&](std::uint64_t group) {
+    rank.second->send({.kind = ControlMessage::Kind::failure,
+                       .failure = {.group = group, .code = ErrorCode::aborted, .culprit = 1, .text = "why"}});
+  };
+  tell(group_id);
+  REQUIRE(gate.wait_until_reached(rank.deadline));
+  // As the rank itself does, this one listens for longer than others wait before they call a rank lost.
+  for (auto heard = 0ms; heard < settings.lost * 3 / 2; heard += settings.beat) {
+    REQUIRE(played::hear(*rank.second, ControlMessage::Kind::beat, 1, rank.deadline));
+    rank.second->send({.kind = ControlMessage::Kind::beat});
+  }
+  // Others are told of what happens meanwhile.
+  tell(group_id + 2);
+  CHECK(played::hear(*rank.second, ControlMessage::Kind::failure, 1, rank.deadline));
+  gate.open();
+  rank.context->engine->exclusively([] {});
+  CHECK(receive.done());
+  receive.release();
+}
+
+}  // namespace
+}  // namespace tutti::detail
