@@ -55,7 +55,7 @@ class Resources(harness.Case):
                 with self.subTest(call=call, error=error):
                     done = job("--inject", f"refuse:rank=1,call={call},errno={error}")
                     self.assertWorks(done, "tcp")
-                    self.assertSays(done.err, r"\[0\] tutti: shared memory is not used on host .*: rank 1: cannot \w+ 264 KiB "
+                    self.assertSays(done.err, r"\[0\] tutti: shared memory is not used on host .*: rank 1: cannot \w+ 268 KiB "
                                               rf"of shared memory: {remedy}")
                     self.assertEqual(done.err.count("tutti:"), 1, done)
 

@@ -21,11 +21,11 @@ namespace {
 struct Side {
   Areas areas;
   std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
-  RingWriter writer{*memory, areas};
+  RingWriter writer;
   std::optional<RingReader> reader;
   std::size_t sent = 0, got = 0;
 
-  explicit Side(std::size_t count) { areas.add_own(memory, count); }
+  explicit Side(std::size_t count) : writer(*memory, with_own(areas, memory, count)) {}
   void meet(Side& other, std::size_t count) {
     areas.add_theirs(other.memory, count);
     reader.emplace(*other.memory, areas);
@@ -47,7 +47,7 @@ struct Side {
 };
 
 struct Sides {
-  explicit Sides(std::size_t count = 2 * slot_count) : a(count), b(count) {
+  explicit Sides(std::size_t count = 2 * least_areas) : a(count), b(count) {
     a.meet(b, count);
     b.meet(a, count);
   }
@@ -66,7 +66,7 @@ TEST_CASE("messages that are answered move to and fro in one area") {
     return there;
   };
   // A rank keeps no area before it knows that the peer has its own ring.
-  for (std::size_t i = 0; i < 2 * slot_count; ++i) {
+  for (std::size_t i = 0; i < 2 * least_areas; ++i) {
     sides.a.send(payload_size);
     sides.b.receive(payload_size);
     sides.b.send(payload_size);
@@ -80,25 +80,25 @@ TEST_CASE("messages in one direction go round all areas: the sender's, and the r
   for (const bool answers_first : {false, true}) {
     CAPTURE(answers_first);
     Sides sides;
-    for (std::size_t i = 0; answers_first && i < 2 * slot_count; ++i) {
+    for (std::size_t i = 0; answers_first && i < 2 * least_areas; ++i) {
       sides.b.send(payload_size);
       sides.a.receive(payload_size);
       sides.a.send(payload_size);
       sides.b.receive(payload_size);
     }
     std::set<const std::byte*> places;
-    for (std::size_t i = 0; i < 8 * slot_count; ++i) {
+    for (std::size_t i = 0; i < 8 * least_areas; ++i) {
       if (sides.a.writer.full()) sides.b.receive(payload_size);
       sides.a.send(payload_size);
     }
-    for (std::size_t i = 0; i < slot_count; ++i) sides.b.receive(payload_size);
-    for (std::size_t i = 0; i < 8 * slot_count; ++i) {
+    for (std::size_t i = 0; i < least_areas; ++i) sides.b.receive(payload_size);
+    for (std::size_t i = 0; i < 8 * least_areas; ++i) {
       sides.a.send(payload_size);
       places.insert(sides.b.receive(payload_size));
     }
     // The receiver still holds back those of its own that it has not heard of again.
-    if (answers_first) CHECK(places.size() > 2 * slot_count);
-    if (!answers_first) CHECK(places.size() == 2 * slot_count);
+    if (answers_first) CHECK(places.size() > 2 * least_areas);
+    if (!answers_first) CHECK(places.size() == 2 * least_areas);
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("long messages and shorter ones go round areas of their own") {
 }
 
 TEST_CASE("a ring with few areas uses them for messages of any length") {
-  for (const std::size_t count : {slot_count, areas_of_long}) {
+  for (const std::size_t count : {least_areas, areas_of_long}) {
     Areas areas;
     areas.add_own(private_ring<most_areas>(), count);
     CHECK(round_of(areas, long_bytes).size() == count);
@@ -143,17 +143,17 @@ TEST_CASE("a ring with few areas uses them for messages of any length") {
 TEST_CASE("a receiver that has no ring of its own returns what it has read") {
   LooseRing ring;
   std::set<const std::byte*> places;
-  for (std::size_t i = 0; i < 3 * slot_count; ++i) {
+  for (std::size_t i = 0; i < 3 * least_areas; ++i) {
     REQUIRE_FALSE(ring.writer.full());
     REQUIRE_FALSE(ring.put(pattern(payload_size, i)));
     places.insert(ring.reader.piece(payload_size, payload_size).data());
     REQUIRE_FALSE(ring.reader.release());
   }
-  CHECK(places.size() == slot_count);
+  CHECK(places.size() == least_areas);
 }
 
 TEST_CASE("messages in flight never share an area, whatever both ranks send") {
-  for (const std::size_t count : {slot_count, 2 * slot_count, most_areas}) {
+  for (const std::size_t count : {least_areas, 2 * least_areas, most_areas}) {
     CAPTURE(count);
     Sides sides(count);
     std::uint32_t state = 7;
@@ -189,7 +189,7 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
   }
   // Each name comes in each slot, after honest messages and after made-up ones.
   for (unsigned name = 0; name < 256; ++name) {
-    for (std::size_t i = 0; i < 3 * slot_count; ++i) {
+    for (std::size_t i = 0; i < 3 * least_areas; ++i) {
       if (honest.writer.full()) {
         honest.memory->returned.fill(static_cast<AreaName>(name));
         honest.memory->freed.store(honest.writer.filled());
@@ -201,7 +201,7 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
 }
 
 TEST_CASE("no piece goes beyond the area that a peer names, whatever rings the two brought") {
-  for (const auto& [mine, theirs] : {std::pair{slot_count, most_areas}, std::pair{most_areas, slot_count}}) {
+  for (const auto& [mine, theirs] : {std::pair{least_areas, most_areas}, std::pair{most_areas, least_areas}}) {
     const auto own = private_ring<most_areas>(), other = private_ring<most_areas>();
     Areas areas;
     areas.add_own(own, mine);
@@ -227,35 +227,35 @@ TEST_CASE("a sender ignores a count of freed slots that goes back or too far, an
     while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(short_bytes + 1, 1)));
     std::set<AreaName> in_flight;
     for (const SlotHead& head : ring.memory->heads) in_flight.insert(area_in(head.filling.load()));
-    CHECK(in_flight.size() == slot_count);
+    CHECK(in_flight.size() == least_areas);
   };
   const auto free_slots = [&] {
     std::size_t free = 0;
-    while (free < slot_count && ring.writer.has_room(free + 1)) ++free;
+    while (free < least_areas && ring.writer.has_room(free + 1)) ++free;
     return free;
   };
   fill();
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t before = ring.writer.filled() - slot_count;
+    const std::uint64_t before = ring.writer.filled() - least_areas;
     const auto frees_after = [&](std::uint64_t count) {
       ring.memory->freed.store(count);
       return free_slots();
     };
     CHECK(frees_after(before + 5) == 5);
     CHECK(frees_after(before + 3) == 5);
-    CHECK(frees_after(before + slot_count + 1) == 5);
-    CHECK(frees_after(before + slot_count) == slot_count);
+    CHECK(frees_after(before + least_areas + 1) == 5);
+    CHECK(frees_after(before + least_areas) == least_areas);
     fill();
     CHECK(frees_after(std::uint64_t{1} << 40) == 0);
     CHECK(frees_after(before) == 0);
-    CHECK(frees_after(before + slot_count) == 0);
-    CHECK(frees_after(before + 2 * slot_count) == slot_count);
+    CHECK(frees_after(before + least_areas) == 0);
+    CHECK(frees_after(before + 2 * least_areas) == least_areas);
     fill();
   }
 }
 
 TEST_CASE("the pieces of a message fit their slots and make up its length, whatever the ring") {
-  for (const std::size_t areas : {slot_count, areas_of_long, most_areas})
+  for (const std::size_t areas : {least_areas, areas_of_long, most_areas})
     for (std::uint64_t about = 16; about <= 1024; about *= 2)
       for (const std::uint64_t length : {about * 1024 - 1, about * 1024, about * 1024 + 1}) {
         CAPTURE(areas);
@@ -271,7 +271,7 @@ TEST_CASE("the pieces of a message fit their slots and make up its length, whate
         CHECK(slots == slots_for(length, length, areas));
       }
   // What several rings hold stays small, and one ring alone holds more of a long message.
-  CHECK(full_piece(std::uint64_t{1} << 20, slot_count) < full_piece(std::uint64_t{1} << 20, most_areas));
+  CHECK(full_piece(std::uint64_t{1} << 20, least_areas) < full_piece(std::uint64_t{1} << 20, most_areas));
 }
 
 TEST_CASE("bytes of an area are used for the first time once") {

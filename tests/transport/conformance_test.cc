@@ -38,8 +38,10 @@ const std::vector<std::size_t> awkward_sizes = {0,
                                                 slot_bytes,
                                                 slot_bytes + 1,
                                                 5 * slot_bytes + 7,
-                                                slot_count* slot_bytes,
-                                                slot_count* slot_bytes + 1,
+                                                slot_bytes* least_areas,
+                                                slot_bytes* least_areas + 1,
+                                                slot_bytes* slot_count,
+                                                slot_bytes* slot_count + 1,
                                                 mebibyte + 3};
 
 TEST_CASE("messages of any size arrive whole, in order, in memory and as views") {

@@ -44,7 +44,7 @@ void work(microseconds time) {
 
 /// The receiver's end of a ring in this process, where single copy takes 1.3 ms.
 struct SlowToRead final : RingEndpoint {
-  explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = slot_count)
+  explicit SlowToRead(std::shared_ptr<RingMemory> memory, std::size_t areas = least_areas)
       : memory_(std::move(memory)), areas_(areas) {}
   RingMemory& ring() noexcept override { return *memory_; }
   std::shared_ptr<RingMemory> share_ring() noexcept override { return memory_; }
@@ -154,10 +154,10 @@ bool chosen_with_a_core_each(bool slow_sender, int senders_to_root) {
   taker.copy = copy_slowly;
   taker.senders_to_root = senders_to_root;
   constexpr std::size_t piece_size = slot_bytes / 2;
-  const std::vector<std::byte> bytes = pattern(slot_count * piece_size, 1);
+  const std::vector<std::byte> bytes = pattern(least_areas * piece_size, 1);
   const Frame frame{.length = bytes.size()};
   for (int sent = 0; sent < mebibyte_trial.first + 2 * mebibyte_trial.tries; ++sent) {
-    REQUIRE(writer.has_room(slot_count));
+    REQUIRE(writer.has_room(least_areas));
     if (writer.wants_single_copy(bytes.size())) {
       REQUIRE_FALSE(writer.begin_single_copy(words_of(frame), bytes));
     } else {

@@ -19,18 +19,24 @@ inline Frame frame_with(std::size_t length, std::uint32_t number = 0) {
   return {.length = length, .operation = number};
 }
 
+/// The sender's areas once its ring has brought some along.
+inline Areas& with_own(Areas& areas, const std::shared_ptr<RingMemory>& ring, std::size_t count) {
+  areas.add_own(ring, count);
+  return areas;
+}
+
 /// A ring in this process, with both ends, in one direction.
 struct LooseRing {
-  explicit LooseRing(const CopyPolicy& copy_policy = {}) : writer(*memory, senders, copy_policy) {
-    senders.add_own(memory, slot_count);
-    receivers.add_theirs(memory, slot_count);
+  explicit LooseRing(const CopyPolicy& copy_policy = {})
+      : writer(*memory, with_own(senders, memory, least_areas), copy_policy) {
+    receivers.add_theirs(memory, least_areas);
   }
 
   bool put(std::span<const std::byte> bytes, std::uint32_t number = 0) {
     return writer.begin(frame_with(bytes.size(), number), bytes);
   }
 
-  std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
+  std::shared_ptr<RingMemory> memory = private_ring<least_areas>();
   Areas senders, receivers;
   RingWriter writer;
   RingReader reader{*memory, receivers};

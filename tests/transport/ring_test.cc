@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <memory>
 #include <set>
 #include <vector>
@@ -23,8 +24,8 @@ TEST_CASE("a ring holds as many messages as it has slots, and reuses each when i
   std::uint32_t got = 0;
   for (int round = 0; round < 5; ++round) {
     for (; !ring.writer.full(); ++sent) CHECK_FALSE(ring.put(pattern(sent, sent), sent));
-    CHECK(sent - got == slot_count);
-    for (std::size_t i = 0; i < slot_count - 3; ++i, ++got) {
+    CHECK(sent - got == least_areas);
+    for (std::size_t i = 0; i < least_areas - 3; ++i, ++got) {
       REQUIRE(ring.reader.ready());
       const auto frame = ring.reader.frame();
       REQUIRE(frame);
@@ -41,7 +42,20 @@ TEST_CASE("a ring holds as many messages as it has slots, and reuses each when i
   CHECK(got == sent);
 }
 
-TEST_CASE("a short message lies in the page of its flag, a longer one in a slot of its own") {
+TEST_CASE("a ring with the most areas holds twice as many messages, and has an area for each") {
+  for (const std::size_t areas : {least_areas, areas_of_long, most_areas}) {
+    for (const std::size_t length : {std::size_t{long_bytes}, std::size_t{long_bytes + 1}}) {
+      Areas own;
+      const std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
+      RingWriter writer{*memory, with_own(own, memory, areas)};
+      std::size_t sent = 0;
+      for (; !writer.full(); ++sent) REQUIRE_FALSE(writer.begin(frame_with(length), pattern(1000, 1)));
+      CHECK(sent == (areas == most_areas ? 16 : 8));
+    }
+  }
+}
+
+TEST_CASE("a short message lies beside its flag, a longer one in a slot of its own") {
   LooseRing ring;
   const auto offset = [&](std::size_t size) {
     CHECK_FALSE(ring.put(pattern(size, 1)));
@@ -49,11 +63,11 @@ TEST_CASE("a short message lies in the page of its flag, a longer one in a slot 
     CHECK_FALSE(ring.reader.release());
     return static_cast<std::size_t>(where - reinterpret_cast<std::byte*>(ring.memory.get()));
   };
-  for (std::size_t i = 0; i < slot_count; ++i) CHECK(offset(short_bytes) < 4096);
-  for (std::size_t i = 0; i < slot_count; ++i) {
+  for (std::size_t i = 0; i < slot_count; ++i) CHECK(offset(short_bytes) < offsetof(RingMemory, from_sender));
+  for (std::size_t i = 0; i < least_areas; ++i) {
     const std::size_t where = offset(short_bytes + 1);
-    CHECK(where >= 8192);
-    CHECK((where - 8192) % area_bytes(slot_count) == 0);
+    CHECK(where >= sizeof(RingMemory));
+    CHECK((where - sizeof(RingMemory)) % area_bytes(least_areas) == 0);
   }
 }
 
@@ -71,7 +85,7 @@ TEST_CASE("only who raised its alarm is woken, and once") {
 
 TEST_CASE("a sender that waits for room is woken when it has as much as it asked for") {
   LooseRing ring;
-  for (std::size_t asked = 1; asked <= slot_count; ++asked) {
+  for (std::size_t asked = 1; asked <= least_areas; ++asked) {
     while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
     CHECK(ring.writer.arm(asked));
     for (std::size_t freed = 1; freed < asked; ++freed) CHECK_FALSE(ring.reader.release());
@@ -85,7 +99,7 @@ TEST_CASE("a sender that waits for room is woken when it has as much as it asked
 TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
   LooseRing ring;
   while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
-  for (const std::uint64_t nonsense : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{slot_count + 1}}) {
+  for (const std::uint64_t nonsense : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{least_areas + 1}}) {
     ring.memory->freed.store(nonsense);
     CHECK(ring.writer.full());
   }
@@ -175,7 +189,7 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
 
   Told told;
   Frame longer = frame;  // than a piece
-  constexpr std::size_t piece = full_piece(slot_bytes, slot_count);
+  constexpr std::size_t piece = full_piece(slot_bytes, least_areas);
   longer.length = slot_bytes;
   to.resize(longer.length);
   const auto bytes = pattern(slot_bytes, 2);
@@ -199,20 +213,20 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
 TEST_CASE(
     "a sender that sleeps until there is room is woken by a receiver that takes pieces, even if more are missing") {
   using Taken = Link::Taken;
-  constexpr std::size_t pieces = slot_count + 3, piece_size = slot_bytes / 2;
+  constexpr std::size_t pieces = least_areas + 3, piece_size = slot_bytes / 2;
   const Frame frame{.kind = FrameKind::eager, .length = pieces * piece_size};
   Receiving side;
   const auto bytes = pattern(pieces * piece_size, 1);
   const auto piece = [&](std::size_t i) { return std::span{bytes}.subspan(i * piece_size, piece_size); };
   REQUIRE_FALSE(side.ring.writer.begin(frame, piece(0)));
-  for (std::size_t i = 1; i < slot_count; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
-  CHECK(side.ring.writer.arm(slot_count / 2));
+  for (std::size_t i = 1; i < least_areas; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
+  CHECK(side.ring.writer.arm(least_areas / 2));
   std::vector<std::byte> to(bytes.size());
   CHECK(side.link.take(words_of(frame), to, 0) == Taken::begun);
   CHECK(side.endpoint->wakes == 1);
 
-  REQUIRE(side.ring.writer.has_room(pieces - slot_count));
-  for (std::size_t i = slot_count; i < pieces; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
+  REQUIRE(side.ring.writer.has_room(pieces - least_areas));
+  for (std::size_t i = least_areas; i < pieces; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
   Told told;
   CHECK(side.link.pull(told));
   CHECK(told.messages == 1);
@@ -225,7 +239,7 @@ TEST_CASE("a sender that leaves while its message is taken fails the link, which
     CAPTURE(aborts);
     const Frame frame{.kind = FrameKind::eager, .length = slot_bytes};
     Receiving side;
-    REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes, slot_count), 1)));
+    REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes, least_areas), 1)));
     std::vector<std::byte> to(slot_bytes);
     CHECK(side.link.take(words_of(frame), to, 0) == Link::Taken::begun);
     if (aborts) leave(side.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
@@ -311,19 +325,19 @@ struct LooseHost final : SlotHost {
   void attention() noexcept override { ++alerts; }
 
   CopyPolicy plain;
-  std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
+  std::shared_ptr<RingMemory> memory = private_ring<least_areas>();
   int alerts = 0;
 };
 
 TEST_CASE("a sender says bye only if all that it sent is in the ring") {
-  for (const std::size_t messages : {slot_count, slot_count + 1}) {
+  for (const std::size_t messages : {least_areas, least_areas + 1}) {
     CAPTURE(messages);
     LooseHost host;
     OutboundSlotLink link(host, 3, 1);
-    for (std::size_t i = 0; i < messages; ++i) CHECK(link.send({}, {}, 0) == (i < slot_count));
-    CHECK(link.flushed() == (messages == slot_count));
+    for (std::size_t i = 0; i < messages; ++i) CHECK(link.send({}, {}, 0) == (i < least_areas));
+    CHECK(link.flushed() == (messages == least_areas));
     link.say_bye();
-    CHECK(host.memory->from_sender.departure.load() == (messages == slot_count ? Departure::closed : Departure::none));
+    CHECK(host.memory->from_sender.departure.load() == (messages == least_areas ? Departure::closed : Departure::none));
   }
 }
 
@@ -333,7 +347,7 @@ TEST_CASE("a sender that sleeps is woken by as few slots as complete its next me
     CAPTURE(size);
     LooseHost host;
     OutboundSlotLink link(host, 3, 1);
-    for (std::size_t i = 0; i < slot_count; ++i) REQUIRE(link.send({}, {}, 0));
+    for (std::size_t i = 0; i < least_areas; ++i) REQUIRE(link.send({}, {}, 0));
     const auto bytes = pattern(size, 1);
     REQUIRE_FALSE(link.send(frame_with(size), bytes, 0));
     CHECK(link.arm());
@@ -341,7 +355,7 @@ TEST_CASE("a sender that sleeps is woken by as few slots as complete its next me
     RingReader reader(*host.memory, areas);
     std::size_t freed = 1;
     while (!reader.release()) ++freed;
-    CHECK(freed == std::min(slots_for(size, size, slot_count), slot_count / 2));
+    CHECK(freed == std::min(slots_for(size, size, least_areas), least_areas / 2));
   }
 }
 

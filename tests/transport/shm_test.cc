@@ -225,7 +225,7 @@ TEST_CASE("a process that does not introduce itself properly is hung up on, and 
   cases.push_back({"a late probe", hello({0, 1, probe_channel}), make_ring().descriptor});
   cases.push_back({"no memory", hello({0, 1, 1}), Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))});
   cases.push_back({"too little", hello({0, 1, 1}), memory_of(4096, size_is_final)});
-  constexpr std::size_t least = RingMemory::bytes_with(slot_count), most = RingMemory::bytes_with(most_areas);
+  constexpr std::size_t least = RingMemory::bytes_with(least_areas), most = RingMemory::bytes_with(most_areas);
   cases.push_back({"too much", hello({0, 1, 1}), memory_of(most + 1, size_is_final)});
   cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(least + slot_bytes, size_is_final)});
   cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(least, F_SEAL_GROW)});

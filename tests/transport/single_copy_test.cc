@@ -38,7 +38,7 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   CHECK_FALSE(writer.wants_single_copy(2 * bytes.size()));
   CHECK_FALSE(writer.wants_single_copy(1));
   const FrameWords frame = words_of({.length = bytes.size()});
-  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
+  for (std::size_t i = 0; i < least_areas; ++i) REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
   CHECK(writer.full());
   CHECK_FALSE(writer.has_freed(1));
   CHECK(reader.single_copy_address(bytes.size()) == reinterpret_cast<std::uintptr_t>(bytes.data()));
@@ -98,10 +98,10 @@ TEST_CASE("a sender has a lent message back when it was read, and what follows i
 TEST_CASE("more messages are lent at a time than there are slots") {
   Lending lending;
   Node& sender = lending.mesh[0];
-  for (std::size_t i = 0; i < 3 * slot_count; ++i) sender.send(lending.link, 64 * kibibyte + i, i);
+  for (std::size_t i = 0; i < 3 * least_areas; ++i) sender.send(lending.link, 64 * kibibyte + i, i);
   REQUIRE(
-      lending.mesh.run_until([&] { return lending.receiver.messages.size() == 3 * slot_count && sender.all_sent(); }));
-  for (std::size_t i = 0; i < 3 * slot_count; ++i)
+      lending.mesh.run_until([&] { return lending.receiver.messages.size() == 3 * least_areas && sender.all_sent(); }));
+  for (std::size_t i = 0; i < 3 * least_areas; ++i)
     CHECK(lending.receiver.messages[i].bytes == pattern(64 * kibibyte + i, i));
 }
 
@@ -227,10 +227,10 @@ TEST_CASE("where the system forbids it, all comes through slots") {
   system_calls::refuse(SystemCall::process_vm_readv, EPERM, 0);
   {
     Lending lending;
-    CHECK_FALSE(lending.mesh[0].send(lending.link, mebibyte, 1));  // longer than a ring
+    CHECK_FALSE(lending.mesh[0].send(lending.link, 2 * mebibyte, 1));  // longer than a ring
     CHECK(lending.mesh[0].send(lending.link, 0, 1) == false);
     REQUIRE(lending.mesh.run_until([&] { return lending.receiver.messages.size() == 2; }));
-    CHECK(lending.receiver.messages[0].bytes == pattern(mebibyte, 1));
+    CHECK(lending.receiver.messages[0].bytes == pattern(2 * mebibyte, 1));
   }
   system_calls::refuse_none();
 }

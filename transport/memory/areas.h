@@ -33,7 +33,8 @@ class Areas {
   void add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
   void add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
   bool has_theirs() const noexcept { return theirs_.ring != nullptr; }
-  /// How many areas the peer's ring has brought along.
+  /// How many areas this rank's ring has brought along, and the peer's.
+  std::size_t of_own() const noexcept { return own_.areas; }
   std::size_t of_theirs() const noexcept { return theirs_.areas; }
   /// The peer has mapped this rank's ring, so it may be given areas of it.
   void peer_has_own() noexcept { peer_has_own_ = true; }

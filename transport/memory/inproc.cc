@@ -29,7 +29,7 @@ CopyPolicy without_single_copy(CopyPolicy policy) {
 struct SharedRing {
   SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingWithAreas'
 
-  RingWithAreas<slot_count> memory;
+  RingWithAreas<least_areas> memory;
   std::atomic<bool> sender_left{false};
   std::atomic<bool> receiver_left{false};
 };

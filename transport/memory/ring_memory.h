@@ -11,8 +11,8 @@
 
 namespace tutti::transport {
 
-/// Slots of a ring: messages that can be in flight before the sender waits for the receiver.
-inline constexpr std::size_t slot_count = 8;
+/// Slots of a ring.
+inline constexpr std::size_t slot_count = 16;
 /// Most payload of one slot. A longer message continues in the following slots.
 inline constexpr std::size_t slot_bytes = 64 * 1024;
 /// Areas for such payloads that a ring brings along; see Areas.
@@ -21,12 +21,18 @@ inline constexpr std::size_t most_areas = 64;
 /// them for all.
 inline constexpr std::size_t areas_of_long = 16;
 inline constexpr std::uint64_t long_bytes = std::uint64_t{1} << 20;
+/// The smallest ring has that many areas.
+inline constexpr std::size_t least_areas = 8;
 /// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer. Four
 /// ranks on two cores would often wait for each other's cores if theirs held less (scatter of 16 MiB: 1.10 ms, and 1.60
 /// with as much as among more ranks). They are slower with more (sendrecv of 256 KiB: 47 us, and 78 with 32 areas).
 constexpr std::size_t areas_among(std::size_t ranks) {
-  return ranks <= 2 ? most_areas : ranks <= 4 ? areas_of_long : slot_count;
+  return ranks <= 2 ? most_areas : ranks <= 4 ? areas_of_long : least_areas;
 }
+/// Slots that may be in flight in such a ring before the sender waits for the receiver. Two ranks that send each other
+/// 1 MiB write all of it before they read (54 us with 8 slots, 50 with 16). Among more ranks that takes more of the
+/// shared cache than it saves (all_to_all of 1 MiB among 4: 108 us, and 127).
+constexpr std::size_t slots_in_flight(std::size_t areas) { return areas < most_areas ? slot_count / 2 : slot_count; }
 /// Bytes of each area of such a ring: with many rings, these and their caches would be too large.
 constexpr std::size_t area_bytes(std::size_t areas) { return areas < areas_of_long ? slot_bytes / 2 : slot_bytes; }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
@@ -98,7 +104,9 @@ struct alignas(4096) RingMemory {
   CloseRecord from_receiver;
 };
 
-static_assert(most_areas % slot_count == 0 && areas_of_long % slot_count == 0 && areas_of_long < most_areas);
+static_assert(slots_in_flight(least_areas) <= least_areas && slots_in_flight(areas_of_long) <= areas_of_long &&
+                  slots_in_flight(most_areas) <= std::min(areas_of_long, most_areas - areas_of_long),
+              "there is an area for each slot in flight");
 
 /// Ring and areas together, for memory of one process.
 template <std::size_t areas>
@@ -113,8 +121,8 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
               "a lock would live in one process only");
 static_assert(sizeof(SlotHead) == 256 && offsetof(SlotHead, payload) % 16 == 0, "views begin on 16-byte boundaries");
 static_assert(slot_bytes % 64 == 0, "views but the last are multiples of 64");
-static_assert(offsetof(RingMemory, from_sender) < 4096 && sizeof(RingMemory) == 8192,
-              "all that a short message needs lies in one page");
+static_assert(offsetof(RingMemory, from_sender) < 8192 && sizeof(RingMemory) == 12288,
+              "all that a short message needs lies in two pages");
 
 constexpr std::size_t RingMemory::bytes_with(std::size_t areas) {
   return sizeof(RingMemory) + areas * area_bytes(areas);

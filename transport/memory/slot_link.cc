@@ -105,7 +105,7 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
 bool OutboundSlotLink::try_send(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
   if (state_ != State::open || !queue_.all_handed_over()) return false;
   const std::size_t slots = slots_for(payload.size(), payload.size(), endpoint_->areas());
-  if (slots > slot_count || !writer_->has_room(slots)) return false;
+  if (!writer_->has_room(slots)) return false;
   if (slots == 1) {
     if (writer_->begin(frame, payload)) endpoint_->wake_peer();
     return true;
@@ -171,7 +171,7 @@ bool OutboundSlotLink::push(SendQueue::Message& message, bool may_use_single_cop
     return true;
   }
   const std::size_t areas = endpoint_->areas();
-  for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
+  for (std::size_t slots = 0; slots < writer_->slots() && !writer_->full(); ++slots) {
     const auto piece = message.rest.first(piece_bytes(message.frame.length, message.rest.size(), areas));
     message.rest = message.rest.subspan(piece.size());
     const bool sleeps = message.begun ? writer_->proceed(piece) : writer_->begin(message.frame, piece);
@@ -251,7 +251,7 @@ bool OutboundSlotLink::arm() noexcept {
   // Half a ring is worth a wake-up. So is room that completes the next message, however small: the sender may need that
   // completion before it can do anything else.
   const std::size_t slots = slots_for(queue_.waiting().frame.length, queue_.waiting().rest.size(), endpoint_->areas());
-  return writer_->arm(std::min(slots, slot_count / 2), held_until);
+  return writer_->arm(std::min(slots, writer_->slots() / 2), held_until);
 }
 
 void OutboundSlotLink::disarm() noexcept {

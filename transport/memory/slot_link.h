@@ -24,7 +24,7 @@ class RingEndpoint {
   /// The same, to keep it mapped.
   virtual std::shared_ptr<RingMemory> share_ring() noexcept = 0;
   /// Areas for payloads that the ring brings along.
-  virtual std::size_t areas() const noexcept { return slot_count; }
+  virtual std::size_t areas() const noexcept { return least_areas; }
   virtual void wake_peer() noexcept = 0;
   /// The other end has left; all that it wrote into the ring before that is visible.
   virtual bool peer_left() const noexcept = 0;

@@ -3,7 +3,7 @@
 //   sender    fills slot n % slot_count, then stores n + 1 and the area's name in its flag
 //   receiver  sees the flag it waits for, takes the payload, names the area that it returns, then
 //             stores n + 1 in `freed`
-//   sender    may fill slot n + slot_count once `freed` is above n
+//   sender    may fill slot n + slots_in_flight() once `freed` is above n
 //
 // A short message costs one transfer of a few neighbouring cache lines: flag, frame and payload are side by side.
 //
@@ -103,8 +103,8 @@ bool RingWriter::publish(AreaName area) noexcept {
 
 bool RingWriter::arm(std::size_t slots, std::uint64_t held_until) noexcept {
   std::uint64_t target = held_until;
-  // slots <= slot_count, and a side that waits has found fewer free slots than that.
-  if (slots > 0) target = filled_ + slots - slot_count;
+  // slots <= slots_, and a side that waits has found fewer free slots than that.
+  if (slots > 0) target = filled_ + slots - slots_;
   if (slots > 0 && held_until > 0) target = std::min(target, held_until);
   memory_->sender_alarm.store(target);
   return memory_->freed.load() < target;

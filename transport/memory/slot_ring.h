@@ -23,15 +23,18 @@ class RingWriter {
   explicit RingWriter(RingMemory& memory, Areas& areas, const CopyPolicy& copy_policy = {})
       : memory_(&memory),
         areas_(&areas),
+        slots_(slots_in_flight(areas.of_own())),
         path_(copy_policy),
         shares_cores_(copy_policy.cores_are_shared),
         clock_(shares_cores_ ? copy_policy.clocks.processor : copy_policy.clocks.elapsed) {}
 
+  /// How many slots may be in flight.
+  std::size_t slots() const noexcept { return slots_; }
   bool full() noexcept { return !has_room(1); }
-  /// `slots`, at most slot_count, are free.
+  /// That many may be filled now.
   bool has_room(std::size_t slots) noexcept {
-    if (filled_ - freed_ > slot_count - slots) look_at_freed();
-    return filled_ - freed_ <= slot_count - slots;
+    if (filled_ - freed_ + slots > slots_) look_at_freed();
+    return filled_ - freed_ + slots <= slots_;
   }
   /// Fills the next slot with the first piece of a message, or with a further one. Only if there is room. True: the
   /// receiver sleeps and must be woken.
@@ -70,6 +73,7 @@ class RingWriter {
 
   RingMemory* memory_;
   Areas* areas_;
+  std::size_t slots_;
   StoreChoice path_;
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // last value seen

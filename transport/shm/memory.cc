@@ -95,7 +95,7 @@ NewRing make_ring(std::size_t areas) {
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor) {
   // The size determines the number of areas; any other size is refused.
   struct ::stat status {};
-  std::size_t areas = slot_count;
+  std::size_t areas = least_areas;
   if (::fstat(descriptor.get(), &status) == 0)
     while (areas < most_areas && std::cmp_less(RingMemory::bytes_with(areas), status.st_size)) areas *= 2;
   auto mapped = map_memory(descriptor, RingMemory::bytes_with(areas));

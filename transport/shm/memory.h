@@ -37,13 +37,13 @@ std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor,
 /// The same for rings: an empty one with `areas` areas for payloads, and one that a peer has made.
 struct MappedRing {
   std::shared_ptr<RingMemory> memory;
-  std::size_t areas = slot_count;
+  std::size_t areas = least_areas;
 };
 struct NewRing {
   MappedRing ring;
   Descriptor descriptor;
 };
-NewRing make_ring(std::size_t areas = slot_count);
+NewRing make_ring(std::size_t areas = least_areas);
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor);
 
 }  // namespace tutti::transport
