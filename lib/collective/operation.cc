@@ -52,7 +52,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   reset();
   engine_ = group.context().engine;
   collectives_ = &collectives;
-  group_ = &group;
+  belongs_to(group);
   pool_ = std::move(pool);
   number_ = number;
   whole_ = group.within();
@@ -85,8 +85,7 @@ void Operation::take_over(std::uint64_t number, const Begun& begun) noexcept {
 
 void Operation::start() noexcept {
   const auto now = Clock::now();
-  escalation_.begin(now, deadline_after(timeout_), group_->context().failure_router->is_watched());
-  engine_->look_at(*this, escalation_.next());
+  begin_wait(now, timeout_);
   received_ = sent_ = asked_at_ = 0;
   suspect = -1;
   waiting_ = prepared().waits_for;
@@ -208,10 +207,10 @@ void Operation::complete(std::uint32_t id) noexcept {
   if (remaining_ == 0) succeed();
 }
 
-Injector::Target Operation::target() const { return {group_->index(), number_, plan()}; }
+Injector::Target Operation::target() const { return {group().index(), number_, plan()}; }
 
 bool Operation::is_allowed(std::uint32_t step) noexcept {
-  return injector_->allows(*this, target(), step, {group_->context().log, [this] { group_->cut_connections(); }});
+  return injector_->allows(*this, target(), step, {group().context().log, [this] { group().cut_connections(); }});
 }
 
 bool Operation::play_faults(bool sends, std::span<const std::byte>& contribution) noexcept {
@@ -260,35 +259,24 @@ void Operation::fail(const Error& reason) noexcept {
   engine_->finished(*this, &error);
 }
 
-/// Acts on a wait that takes long: asks the other ranks, or at the deadline settles the question without them.
-void Operation::expire() noexcept {
-  if (group_->failing()) return;
-  const WaitEscalation::Act act = escalation_.act(Clock::now());
-  engine_->look_at(*this, escalation_.next());
+/// Asks the other ranks, or at the deadline settles the question without them.
+void Operation::waits_long(WaitEscalation::Act act) noexcept {
   if (stream_part_) stream_part_->look_at_device();
   if (act == WaitEscalation::Act::give_up) return give_up();
   collectives_->notice_who_went_on(*this);
-  if (group_->failing()) return;
+  if (group().failing()) return;
   const bool is_overdue = act == WaitEscalation::Act::demand;
   if (!collectives_->may_ask(*this, is_overdue)) return;
   const bool stalled = std::exchange(asked_at_, received_) == received_;
-  group_->context().failure_router->ask(
-      *group_, {.operation = number_, .call = part_of(whole_, call_text()), .stalled = stalled, .overdue = is_overdue});
+  group().context().failure_router->ask(
+      group(), {.operation = number_, .call = part_of(whole_, call_text()), .stalled = stalled, .overdue = is_overdue});
 }
-
-void Operation::departed(std::span<const int> ranks) noexcept {
-  if (!group_->has_any_of(ranks)) return;
-  escalation_.hasten(Clock::now());
-  engine_->look_at(*this, escalation_.next());
-}
-
-void Operation::abort(std::string_view reason) noexcept { group_->abort(reason); }
 
 /// Fails with what this rank knows, since the deadline has passed and no other rank knew more.
 void Operation::give_up() noexcept {
-  if (awaits_input_) return group_->give_up(stream_is_late(timeout_), group_->rank(), number_);
+  if (awaits_input_) return group().give_up(stream_is_late(timeout_), group().rank(), number_);
   const std::string awaited = collectives_->awaited(*this);
-  group_->give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
+  group().give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
                               awaited.empty() ? "" : " waiting for ", awaited),
                   collectives_->first_awaited(*this), number_);
 }
@@ -300,10 +288,10 @@ void Operation::note_start(Clock::time_point now) noexcept {
     log_->trace(Log::Subsystem::coll, describe() + " begins");
   if (trace_.is_wanted()) [[unlikely]]
     trace_.begin(taken_over_ ? begun_.began : trace::ticks());
-  black_box::Box* const box = group_->context().black_box.get();
+  black_box::Box* const box = group().context().black_box.get();
   if (!box || taken_over_) return;
   black_box::CallRecord call =
-      recorded(frame_, group_->id(), number_, prepared().label, progress().all, frame_.variable, board() != nullptr);
+      recorded(frame_, group().id(), number_, prepared().label, progress().all, frame_.variable, board() != nullptr);
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }
@@ -321,7 +309,7 @@ void Operation::note_end(const Error* error) noexcept {
 }
 
 std::string Operation::describe() const {
-  return fmt::format("{} on rank {} of {}", part_of(whole_, call_text()), group_->rank(), group_->size());
+  return fmt::format("{} on rank {} of {}", part_of(whole_, call_text()), group().rank(), group().size());
 }
 
 std::string Operation::call_text() const {

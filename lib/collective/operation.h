@@ -8,10 +8,9 @@
 
 #include "lib/collective/bound_call.h"
 #include "lib/collective/operation_trace.h"
-#include "lib/engine/pending.h"
 #include "lib/engine/pool.h"
-#include "lib/engine/wait_escalation.h"
 #include "lib/failure/inject.h"
+#include "lib/group/group_call.h"
 #include "lib/observe/black_box.h"
 
 namespace tutti::detail {
@@ -59,9 +58,9 @@ struct Begun {
 };
 
 /// A running collective: a plan bound to memory, with a counter per step.
-class Operation final : public Pending {
+class Operation final : public GroupCall {
  public:
-  explicit Operation(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+  explicit Operation(std::shared_ptr<Engine> engine) : GroupCall(std::move(engine)) {}
 
   /// Binds a checked request; called on the caller's thread, before submit(). `board_capacity`: bytes that a rank can
   /// contribute to a round of the board; 0: the plan runs step by step, over links.
@@ -102,9 +101,6 @@ class Operation final : public Pending {
   }
 
   void start() noexcept override;
-  void expire() noexcept override;
-  void departed(std::span<const int> ranks) noexcept override;
-  void abort(std::string_view reason) noexcept override;
 
   /// Does a step that waits for nothing any more, or hands it to its link. `piece`: as in run_step().
   void run(std::uint32_t step, std::uint32_t piece) noexcept;
@@ -144,7 +140,6 @@ class Operation final : public Pending {
   void count_sent(std::size_t bytes) { sent_ += bytes; }
   void count_received(std::size_t bytes) { received_ += bytes; }
   const transport::Frame& frame() const { return frame_; }
-  Group& group() const { return *group_; }
   Injector* injector() const { return injector_; }
   /// For the injector.
   Injector::Target target() const;
@@ -164,6 +159,7 @@ class Operation final : public Pending {
 
  private:
   void recycle() noexcept override;
+  void waits_long(WaitEscalation::Act act) noexcept override;
   void give_up() noexcept;
   void issued(std::uint32_t step) noexcept;
   bool is_allowed(std::uint32_t step) noexcept;
@@ -177,7 +173,6 @@ class Operation final : public Pending {
   bool is_copied(std::uint32_t step) const noexcept { return !copies_.empty() && !copies_[step].empty(); }
 
   Collectives* collectives_ = nullptr;
-  Group* group_ = nullptr;
   BoundCall bound_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::uint64_t number_ = 0;
@@ -200,7 +195,6 @@ class Operation final : public Pending {
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links, or posted
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked
-  WaitEscalation escalation_;
   black_box::Flight flight_;
 };
 

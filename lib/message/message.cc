@@ -16,6 +16,7 @@ void Message::prepare(Messages& messages, const MessageCall& call, std::shared_p
   reset();
   static_cast<MessageCall&>(*this) = call;
   messages_ = &messages;
+  belongs_to(messages.group());
   stage = Stage::begun;
   is_inline_ = has_begun_ = false;
   order = 0;
@@ -25,36 +26,35 @@ void Message::prepare(Messages& messages, const MessageCall& call, std::shared_p
 
 void Message::begin_inline(black_box::Flight flight) noexcept {
   is_inline_ = has_begun_ = true;
-  if (messages_->group().context().recorder) [[unlikely]]
+  if (group().context().recorder) [[unlikely]]
     begun_ = trace::ticks();
   flight_ = flight;
 }
 
 void Message::start() noexcept {
   const auto now = Clock::now();
-  escalation_.begin(now, deadline_after(timeout), messages_->group().context().failure_router->is_watched());
-  engine_->look_at(*this, escalation_.next());
+  begin_wait(now, timeout);
   if (has_begun_) return;
   note_start(now);
   messages_->start(*this);
 }
 
 void Message::note_start(Clock::time_point now) noexcept {
-  if (messages_->group().context().recorder) [[unlikely]]
+  if (group().context().recorder) [[unlikely]]
     begun_ = trace::ticks();
-  black_box::Box* const box = messages_->group().context().black_box.get();
+  black_box::Box* const box = group().context().black_box.get();
   flight_ = {};
-  const Log& log = messages_->group().context().log;
+  const Log& log = group().context().log;
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + " begins");
   if (!box) return;
-  black_box::CallRecord call = recorded(messages_->group().id());
+  black_box::CallRecord call = recorded(group().id());
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }
 
 void Message::note_end(const Error* error) noexcept {
-  if (trace::Recorder* const recorder = messages_->group().context().recorder.get()) [[unlikely]]
+  if (trace::Recorder* const recorder = group().context().recorder.get()) [[unlikely]]
     record(*recorder, error != nullptr);
   if (is_inline_ && !error) {
     flight_.land_inline(0, bytes.size(), messages_->coarse_now());
@@ -62,7 +62,7 @@ void Message::note_end(const Error* error) noexcept {
     if (!error) flight_.progress(0, bytes.size());
     flight_.land(error);
   }
-  const Log& log = messages_->group().context().log;
+  const Log& log = group().context().log;
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + (error ? " fails" : " ends"));
 }
@@ -80,33 +80,22 @@ void Message::record(trace::Recorder& recorder, bool failed) const noexcept {
                 .bytes = length,
                 .count = failed ? 0 : order,
                 .step = static_cast<std::uint32_t>(sends || order == 0 ? tag : status.tag),
-                .peer = other >= 0 ? messages_->group().global_rank(other) : -1,
-                .group = messages_->group().trace_index(),
+                .peer = other >= 0 ? group().global_rank(other) : -1,
+                .group = group().trace_index(),
                 .kind = sends ? trace::Kind::message_send : trace::Kind::message_receive,
                 .type = static_cast<std::uint8_t>(type),
                 .flags = failed ? trace::Flags::failed : std::uint8_t{0}});
 }
 
-void Message::expire() noexcept {
-  if (messages_->group().failing()) return;
-  const WaitEscalation::Act act = escalation_.act(Clock::now());
+void Message::waits_long(WaitEscalation::Act act) noexcept {
   if (kind == Kind::probe && act != WaitEscalation::Act::ask) {
     // The answer is for the next probe, which may then hear that the rank has left.
     if (act == WaitEscalation::Act::demand) messages_->ask(*this, false);
     return messages_->probe_expired(*this);
   }
-  engine_->look_at(*this, escalation_.next());
   if (act == WaitEscalation::Act::give_up) return messages_->give_up(*this);
   messages_->ask(*this, act == WaitEscalation::Act::demand);
 }
-
-void Message::departed(std::span<const int> ranks) noexcept {
-  if (!messages_->group().has_any_of(ranks)) return;
-  escalation_.hasten(Clock::now());
-  engine_->look_at(*this, escalation_.next());
-}
-
-void Message::abort(std::string_view reason) noexcept { messages_->group().abort(reason); }
 
 std::string MessageCall::describe() const {
   const std::string elements = kind == Kind::probe ? "" : fmt::format(" of {} x {}", count, name_of(type));

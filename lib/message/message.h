@@ -7,9 +7,8 @@
 #include <span>
 #include <string>
 
-#include "lib/engine/pending.h"
 #include "lib/engine/pool.h"
-#include "lib/engine/wait_escalation.h"
+#include "lib/group/group_call.h"
 #include "lib/observe/black_box.h"
 #include "lib/observe/trace/recorder.h"
 #include "tutti/types.h"
@@ -48,9 +47,9 @@ struct MessageCall {
 };
 
 /// A running send, receive or probe.
-class Message final : public Pending, public MessageCall {
+class Message final : public GroupCall, public MessageCall {
  public:
-  explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+  explicit Message(std::shared_ptr<Engine> engine) : GroupCall(std::move(engine)) {}
   void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
   /// Begins an inline receive: its caller looks for the message itself, until it is done or handed over to the engine.
   void begin_inline(black_box::Flight flight) noexcept;
@@ -60,9 +59,6 @@ class Message final : public Pending, public MessageCall {
   void start() noexcept override;
   /// For the black box and the log. `error`: null after success.
   void note_end(const Error* error) noexcept;
-  void expire() noexcept override;
-  void departed(std::span<const int> ranks) noexcept override;
-  void abort(std::string_view reason) noexcept override;
   /// For the trace: its message begins to arrive.
   void note_arrived() noexcept;
 
@@ -73,6 +69,7 @@ class Message final : public Pending, public MessageCall {
 
  private:
   void recycle() noexcept override;
+  void waits_long(WaitEscalation::Act act) noexcept override;
   void note_start(Clock::time_point now) noexcept;
   void record(trace::Recorder& recorder, bool failed) const noexcept;
 
@@ -82,7 +79,6 @@ class Message final : public Pending, public MessageCall {
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
-  WaitEscalation escalation_;
   bool is_inline_ = false;
   bool has_begun_ = false;
 };
