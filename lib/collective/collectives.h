@@ -90,8 +90,6 @@ class Collectives final : public GroupUser {
   Error mismatch(int peer, const transport::Frame& theirs, const transport::Frame& ours) const {
     return history_.mismatch(peer, theirs, ours, board_.get());
   }
-  /// Elements of a call as its caller counts them; for an all_to_all_v those that this rank sends.
-  std::uint64_t elements(const Operation& operation) const;
 
  private:
   bool knows(int rank) const noexcept override;

@@ -17,12 +17,6 @@ using transport::Link;
 
 void Collectives::failed(Link& link, const Error& reason) noexcept { group_.link_failed(link, reason); }
 
-std::uint64_t Collectives::elements(const Operation& operation) const {
-  const Frame& frame = operation.frame();
-  return is_exchange_of_counts(frame) ? operation.bound().offsets().input.back()
-                                      : elements_of(frame.count, frame.variable);
-}
-
 void Collectives::notice_leftover(int peer, const Frame& frame) noexcept {
   if (transport::is_before(static_cast<std::uint32_t>(last_number()), frame.operation)) return;  // the peer is ahead
   const std::uint64_t number = history_.full_number(frame.operation);

@@ -2,40 +2,19 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "lib/base/internals.h"
 #include "lib/board/board_collectives.h"
 #include "lib/collective/collectives.h"
+#include "lib/collective/operation_failure.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
-#include "lib/observe/black_box_begin.h"
 
 namespace tutti::detail {
 namespace {
 
 using algorithms::Step;
 using algorithms::Verb;
-
-/// Without the full stop, since more text follows.
-std::string_view without_stop(std::string_view sentence) {
-  if (sentence.ends_with('.')) sentence.remove_suffix(1);
-  return sentence;
-}
-
-std::string how_far(const Operation& operation) {
-  if (operation.stream_part()) return operation.stream_part()->how_far();
-  const Operation::Progress progress = operation.progress();
-  if (!progress.in_rounds) return fmt::format("{} of {} steps were done here", progress.done, progress.all);
-  return fmt::format("Round {} of {} was under way here", std::min(progress.done + 1, progress.all), progress.all);
-}
-
-/// Introduces the failure of an earlier call, which made the communicator unusable.
-std::string since(const Error& reason, std::uint64_t number) {
-  if (reason.operation() == 0 || reason.operation() >= number) return "";
-  return fmt::format("the communicator failed in operation #{}: ", reason.operation());
-}
 
 /// Why a call timed out whose input is not there yet.
 std::string stream_is_late(std::chrono::milliseconds timeout) {
@@ -57,17 +36,15 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   number_ = number;
   whole_ = group.within();
   taken_over_ = awaits_input_ = started_ = false;
-  begun_ = {};
+  exchange_ = {};
   stream_part_.reset();
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
   frame_ = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(number);
   bound_.bind(request, planned, {group.rank(), group.size(), group.context().kernels, board_capacity});
-  const Log& log = group.context().log;
-  log_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
   injector_ = injector ? injector->for_operation(target()) : nullptr;
-  trace_.prepare(group.context().recorder.get(), board() ? 0 : plan().steps.size());
+  journal_.prepare();
 }
 
 void Operation::set_number(std::uint64_t number) noexcept {
@@ -78,8 +55,8 @@ void Operation::set_number(std::uint64_t number) noexcept {
 void Operation::take_over(std::uint64_t number, const Begun& begun) noexcept {
   set_number(number);
   set_history(begun.history);
-  begun_ = begun;
-  flight_ = begun.flight;
+  exchange_ = begun.exchange;
+  journal_.take_over(begun.flight, begun.began);
   taken_over_ = true;
 }
 
@@ -96,7 +73,7 @@ void Operation::start() noexcept {
   else
     bound_.begin();
   if (prepared().copies_sends) copies_.resize(plan().steps.size());
-  note_start(now);
+  journal_.begin(now);
   if (!collectives_->start(*this)) return;  // it has failed, and may already serve another call
   started_ = true;
   if (stream_part_) stream_part_->begins(frame_);
@@ -144,8 +121,8 @@ void Operation::issued(std::uint32_t step) noexcept {
 void run_step(Operation& operation, std::uint32_t step, std::uint32_t piece) noexcept { operation.run(step, piece); }
 
 void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
-  if (trace_.is_wanted()) [[unlikely]]
-    trace_.step_begins(id);
+  if (trace().is_wanted()) [[unlikely]]
+    trace().step_begins(id);
   if (injector_ && piece == 0 && !is_allowed(id)) [[unlikely]]
     return;
   const Step& step = plan().steps[id];
@@ -155,8 +132,8 @@ void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
       if (!copies_.empty()) [[unlikely]]
         bytes = copies_[id] = {bytes.begin(), bytes.end()};
       const bool sent = bytes.empty() || collectives_->link_queues().send(*this, id, step.peer, bytes);
-      if (trace_.is_wanted()) [[unlikely]]
-        trace_.step_sent(id, sent);
+      if (trace().is_wanted()) [[unlikely]]
+        trace().step_sent(id, sent);
       sent_ += bytes.size();
       issued(id);
       if (is_copied(id)) release(id);
@@ -174,7 +151,7 @@ void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
     case Verb::copy: {
       const BoundCall::Piece copied = bound_.copy_piece(id, piece);
       if (copied.is_last) return complete(id);
-      trace_.piece_copied(id, copied.bytes);
+      trace().piece_copied(id, copied.bytes);
       return engine_->steps().goes_on(*this, id, piece + 1);
     }
     case Verb::reduce:
@@ -184,10 +161,10 @@ void Operation::run(std::uint32_t id, std::uint32_t piece) noexcept {
 }
 
 void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<const std::byte> piece) noexcept {
-  const std::int64_t begin = trace_.is_wanted() && piece.size() > trace::tiny ? trace::ticks() : 0;
+  const std::int64_t begin = trace().is_wanted() && piece.size() > trace::tiny ? trace::ticks() : 0;
   bound_.reduce_piece(plan().steps[id], offset, piece);
   if (begin) [[unlikely]]
-    trace_.piece_reduced(id, begin, piece.size());
+    trace().piece_reduced(id, begin, piece.size());
 }
 
 void Operation::release(std::uint32_t id) noexcept {
@@ -196,14 +173,14 @@ void Operation::release(std::uint32_t id) noexcept {
 }
 
 void Operation::complete(std::uint32_t id) noexcept {
-  if (trace_.is_wanted()) [[unlikely]]
-    trace_.step_ends(id);
+  if (trace().is_wanted()) [[unlikely]]
+    trace().step_ends(id);
   if (is_copied(id))
     copies_[id] = {};
   else
     release(id);
   --remaining_;
-  flight_.progress(static_cast<std::uint32_t>(plan().steps.size()) - remaining_, sent_ + received_);
+  journal_.progress(static_cast<std::uint32_t>(plan().steps.size()) - remaining_, sent_ + received_);
   if (remaining_ == 0) succeed();
 }
 
@@ -225,13 +202,13 @@ bool Operation::play_faults(bool sends, std::span<const std::byte>& contribution
 
 void Operation::advance(int rounds) noexcept {
   remaining_ = parts() - static_cast<std::uint32_t>(rounds);
-  flight_.progress(static_cast<std::uint32_t>(rounds), sent_ + received_);
+  journal_.progress(static_cast<std::uint32_t>(rounds), sent_ + received_);
 }
 
 void Operation::succeed() noexcept {
   if (stream_part_) return;
   bound_.finish(frame_.root);
-  note_end(nullptr);
+  journal_.end(nullptr, sent_ + received_);
   collectives_->ended(*this);
   engine_->finished(*this);
 }
@@ -239,23 +216,8 @@ void Operation::succeed() noexcept {
 void Operation::fail(const Error& reason) noexcept {
   engine_->steps().forget(*this);
   collectives_->ended(*this);
-  FailureDetails details = reason.details();
-  details.collective = name_of(static_cast<Collective>(frame_.collective));
-  if (frame_.variable) details.collective += "_v";
-  details.algorithm = algorithm_text(prepared().name, is_in_window());
-  details.data_type = name_of(static_cast<DataType>(frame_.data_type));
-  details.count = collectives_->elements(*this);
-  const Progress at = progress();
-  details.steps = at.all;
-  details.steps_done = at.done;
-  details.in_rounds = at.in_rounds;
-  details.bytes_received = received_;
-  Error error{reason.code(),
-              fmt::format("{}: {}{}. {}, {} bytes received", describe(), since(reason, number_),
-                          without_stop(reason.what()), how_far(*this), received_),
-              reason.rank(), number_};
-  Internals::set_details(error, std::move(details));
-  note_end(&error);
+  const Error error = failure_of(*this, reason);
+  journal_.end(&error, sent_ + received_);
   engine_->finished(*this, &error);
 }
 
@@ -279,33 +241,6 @@ void Operation::give_up() noexcept {
   group().give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
                               awaited.empty() ? "" : " waiting for ", awaited),
                   collectives_->first_awaited(*this), number_);
-}
-
-// ---- Log, trace and black box ------------------------------------------------------------------------------------
-
-void Operation::note_start(Clock::time_point now) noexcept {
-  if (log_) [[unlikely]]
-    log_->trace(Log::Subsystem::coll, describe() + " begins");
-  if (trace_.is_wanted()) [[unlikely]]
-    trace_.begin(taken_over_ ? begun_.began : trace::ticks());
-  black_box::Box* const box = group().context().black_box.get();
-  if (!box || taken_over_) return;
-  black_box::CallRecord call =
-      recorded(frame_, group().id(), number_, prepared().label, progress().all, frame_.variable, board() != nullptr);
-  call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
-  flight_ = box->begin(call);
-}
-
-void Operation::note_end(const Error* error) noexcept {
-  if (trace_.is_wanted()) [[unlikely]]
-    trace_.end(error != nullptr);
-  flight_.land(error);
-  if (!log_) [[likely]]
-    return;
-  log_->trace(Log::Subsystem::coll,
-              error ? std::string{"fails: "} + error->what()
-                    : fmt::format("{} ends: {} {}{}, {} bytes", describe(), parts(), board() ? "round" : "step",
-                                  parts() == 1 ? "" : "s", sent_ + received_));
 }
 
 std::string Operation::describe() const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/collective/bound_call.h"
-#include "lib/collective/operation_trace.h"
+#include "lib/collective/operation_journal.h"
 #include "lib/engine/pool.h"
 #include "lib/failure/inject.h"
 #include "lib/group/group_call.h"
@@ -114,7 +114,7 @@ class Operation final : public GroupCall {
 
   /// Its caller began it inline, and over links came that far.
   bool has_begun() const { return taken_over_; }
-  const ExchangeProgress& exchange() const { return begun_.exchange; }
+  const ExchangeProgress& exchange() const { return exchange_; }
 
   // ---- For BoardCollectives
   /// Null: the plan runs step by step, over links.
@@ -139,12 +139,13 @@ class Operation final : public GroupCall {
   Progress progress() const { return {parts() - remaining_, parts(), board() != nullptr}; }
   void count_sent(std::size_t bytes) { sent_ += bytes; }
   void count_received(std::size_t bytes) { received_ += bytes; }
+  std::uint64_t bytes_received() const { return received_; }
   const transport::Frame& frame() const { return frame_; }
   Injector* injector() const { return injector_; }
   /// For the injector.
   Injector::Target target() const;
 
-  OperationTrace& trace() { return trace_; }
+  OperationTrace& trace() { return journal_.trace(); }
 
   std::uint64_t number() const { return number_; }
   /// As in part_of().
@@ -167,8 +168,6 @@ class Operation final : public GroupCall {
     return static_cast<std::uint32_t>(board() ? static_cast<std::size_t>(board()->rounds()) : plan().steps.size());
   }
   void succeed() noexcept;
-  void note_start(Clock::time_point now) noexcept;
-  void note_end(const Error* error) noexcept;
   void release(std::uint32_t step) noexcept;
   bool is_copied(std::uint32_t step) const noexcept { return !copies_.empty() && !copies_[step].empty(); }
 
@@ -180,10 +179,9 @@ class Operation final : public GroupCall {
   transport::Frame frame_{};
   Posts posts_;
   std::chrono::milliseconds timeout_{};
-  const Log* log_ = nullptr;      // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool taken_over_ = false;
-  Begun begun_;  // what was taken over
+  ExchangeProgress exchange_;  // as it was then
   bool awaits_input_ = false;
   bool started_ = false;
   std::shared_ptr<const StreamPart> stream_part_;
@@ -191,11 +189,10 @@ class Operation final : public GroupCall {
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;                 // steps or rounds that are not done
   std::vector<std::vector<std::byte>> copies_;  // by step: of its message, see Prepared::copies_sends
-  OperationTrace trace_{*this};
+  OperationJournal journal_{*this};
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links, or posted
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked
-  black_box::Flight flight_;
 };
 
 }  // namespace tutti::detail
