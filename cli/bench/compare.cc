@@ -6,16 +6,14 @@
 #include <algorithm>
 #include <random>
 
+#include "cli/measure/median.h"
+
 namespace tutti::cli::bench {
 namespace {
 
 constexpr int resamples = 400;
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
+using measure::median;
 
 double resampled_median(const std::vector<double>& values, std::mt19937& random) {
   std::uniform_int_distribution<std::size_t> pick{0, values.size() - 1};
@@ -96,7 +94,7 @@ Ratio ratio_of_medians(const std::vector<double>& times, const std::vector<doubl
 
 void Comparison::settle(MeasuredCall what, int ranks) {
   for (Contender& one : contenders) {
-    one.median = one.times.empty() ? 0 : median(one.times);
+    one.median = median(one.times);
     one.bandwidth = bandwidth(what, bytes, one.median, ranks);
   }
   const auto faster = [](const Contender& a, const Contender& b) { return a.median < b.median; };

@@ -25,6 +25,7 @@
 #include "cli/base/output.h"
 #include "cli/base/own_path.h"
 #include "cli/base/sizes.h"
+#include "cli/measure/median.h"
 #include "lib/base/environment.h"
 #include "rendezvous/launchers.h"
 #include "tutti/tutti.h"
@@ -119,7 +120,6 @@ std::string waiting(Communicator& comm) {
     comm.barrier();
     usual.push_back(time_all_reduce(comm));
   }
-  std::nth_element(usual.begin(), usual.begin() + 150, usual.end());
   std::vector<double> after;
   double used = 0;
   for (int i = 0; i < 3; ++i) {
@@ -131,9 +131,8 @@ std::string waiting(Communicator& comm) {
     after.push_back(time_all_reduce(comm));
   }
   comm.all_reduce(std::span{&used, 1}, max);
-  std::sort(after.begin(), after.end());
   return fmt::format("{:.2f} % of a core; all_reduce of 4 bytes: usual {:.2f} us, after the wait {:.2f} us", 100 * used,
-                     usual[150], after[1]);
+                     measure::median(usual), measure::median(after));
 }
 
 /// A field of /proc/self/smaps_rollup, in MiB.
@@ -192,7 +191,7 @@ void start_up(const FootprintOptions& options, int ranks) {
   }
   std::sort(times.begin(), times.end());
   fmt::print("startup, {} ranks: {:.1f} ms to the first finished barrier ({:.1f} to {:.1f}, {} starts)\n", ranks,
-             times[times.size() / 2], times.front(), times.back(), times.size());
+             measure::median(times), times.front(), times.back(), times.size());
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "cli/doctor/doctor.h"
+#include "cli/measure/median.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
@@ -215,7 +216,7 @@ std::vector<Finding> check_waiting() {
     wake.found = "two processes could not wake each other through a futex in shared memory";
     wake.remedy = "allow the futex system call and shared anonymous memory in the sandbox";
   } else {
-    wake.found = fmt::format("{:.1f} us there and back (median of {}; slowest {:.0f} us)", times[times.size() / 2],
+    wake.found = fmt::format("{:.1f} us there and back (median of {}; slowest {:.0f} us)", measure::median(times),
                              times.size(), times.back());
   }
   return {wake, {.what = "yielding the core", .found = fmt::format("{:.2f} us", yield_time()), .remedy = {}}};

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "cli/measure/median.h"
+
 namespace tutti::cli::measure {
 namespace {
 
@@ -88,13 +90,6 @@ void compute(double microseconds) {
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 Times measure(RankSync& sync, const Budget& budget, const std::function<void()>& alone) {
   const auto both = [&] {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <vector>
 
 #include "cli/measure/rank_sync.h"
 
@@ -38,8 +37,5 @@ struct Times {
 
 /// All ranks call it together and get the same result.
 Times measure(RankSync& sync, const Budget& budget, const std::function<void()>& call);
-
-/// 0 if there are no values.
-double median(std::vector<double> values);
 
 }  // namespace tutti::cli::measure

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "cli/base/output.h"
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 #include "cli/simulate/runs.h"
 
 namespace tutti::cli::simulate {

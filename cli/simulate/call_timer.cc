@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 
 namespace tutti::cli::simulate {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/measure/median.h"
 #include "cli/simulate/events.h"
 #include "lib/base/collective_traits.h"
 #include "lib/failure/diagnosis.h"
@@ -18,12 +19,6 @@ namespace {
 using detail::on_streams;
 
 constexpr double picoseconds = 1000;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct Sample {
   double bytes;
@@ -38,7 +33,7 @@ std::pair<double, double> fit(const std::vector<Sample>& samples) {
     times[std::exp2(std::floor(std::log2(sample.bytes + 1) + 0.5))].push_back(sample.time);
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const auto& [bytes, all] : times) {
-    const double time = median(all);
+    const double time = measure::median(all);
     n += 1, x += bytes, y += time, xx += bytes * bytes, xy += bytes * time;
   }
   constexpr double large = 16384;

@@ -11,6 +11,7 @@
 
 #include "cli/base/command_line.h"
 #include "cli/base/exit_codes.h"
+#include "cli/measure/median.h"
 #include "cli/simulate/runs.h"
 #include "cli/trace/blame.h"
 #include "cli/trace/predict.h"
@@ -67,7 +68,8 @@ void print_calls(const TraceFile& trace) {
     fmt::print("{:<15}{:<20}{:>6}{:>8}{:>8}{:>12}{:>12}{:>12}\n", name_of(kind.collective), kind.algorithm, kind.ranks,
                simulate::size_text(kind.bytes), calls.size(),
                expected ? duration_text(static_cast<std::int64_t>(expected->end)) : "-",
-               duration_text(times[times.size() / 2]), duration_text(times.back()));
+               duration_text(static_cast<std::int64_t>(measure::median({times.begin(), times.end()}))),
+               duration_text(times.back()));
   }
 }
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 
 namespace tutti::cli::tune {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 #include "cli/tune/table.h"
 
 namespace tutti::cli::tune {

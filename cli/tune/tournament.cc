@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 
 namespace tutti::cli::tune {
 namespace {

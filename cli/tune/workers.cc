@@ -22,7 +22,7 @@
 #include "cli/base/output.h"
 #include "cli/base/process_limits.h"
 #include "cli/base/stop_request.h"
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 #include "cli/run/process.h"
 #include "cli/run/ranks.h"
 #include "tutti/error.h"

@@ -9,9 +9,19 @@
 #include <array>
 #include <thread>
 
+#include "cli/measure/median.h"
+
 using namespace tutti::cli;
 
 namespace {
+
+TEST_CASE("the median is the value in the middle, or the mean of the two there") {
+  CHECK(measure::median({}) == 0);
+  CHECK(measure::median({7}) == 7);
+  CHECK(measure::median({9, 1}) == 5);
+  CHECK(measure::median({30, 10, 20}) == 20);
+  CHECK(measure::median({40, 10, 1000, 20}) == 30);
+}
 
 TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of taking the time") {
   constexpr double slow_us = 300;

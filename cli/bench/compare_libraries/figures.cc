@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cli/bench/compare_libraries/settings.h"
+#include "cli/measure/median.h"
 
 namespace tutti::cli::versus {
 namespace {

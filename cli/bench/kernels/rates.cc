@@ -11,10 +11,13 @@
 #include <string_view>
 
 #include "cli/bench/machine.h"
+#include "cli/measure/median.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::kernel_rates {
 namespace {
+
+using measure::median;
 
 constexpr std::align_val_t alignment{4096};
 constexpr std::size_t random_part = 65536;
@@ -85,12 +88,6 @@ int calls_within(double seconds, Call call) {
   call();
   const double one = std::max(seconds_of(1, call), 1e-8);
   return static_cast<int>(std::clamp(seconds / one, 1.0, 1e8));
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 bool is_fold(Form form) { return form == Form::fold || form == Form::fold_streaming; }

@@ -13,6 +13,7 @@
 
 #include "cli/bench/compare_libraries/rivals/limit.h"
 #include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>

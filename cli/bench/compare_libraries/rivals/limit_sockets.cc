@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "cli/bench/compare_libraries/rivals/limit.h"
-#include "cli/measure/measure.h"
+#include "cli/measure/median.h"
 
 namespace tutti::cli::measure {
 namespace {
