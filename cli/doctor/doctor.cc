@@ -14,6 +14,7 @@
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
 #include "cli/base/process_limits.h"
+#include "cli/base/usage_error.h"
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
 #include "lib/failure/inject.h"
@@ -55,13 +56,11 @@ DoctorOptions parse(int argc, char** argv) {
       const std::string_view number = i + 1 < argc ? argv[++i] : "";
       const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), options.ranks);
       if (error != std::errc{} || stop != number.data() + number.size() || options.ranks < 1) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("doctor: -n takes a number of ranks, not \"{}\" (tutti doctor --help)", number));
+        wrong("doctor", fmt::format("-n takes a number of ranks, not \"{}\"", number));
       }
     } else {
       constexpr std::string_view known[] = {"--env", "--json", "--help", "-n"};
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("doctor: no option \"{}\".{} (tutti doctor --help)", word, did_you_mean(word, known)));
+      wrong("doctor", fmt::format("no option \"{}\".{}", word, did_you_mean(word, known)));
     }
   }
   return options;

@@ -14,6 +14,7 @@
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
 #include "cli/base/sizes.h"
+#include "cli/base/usage_error.h"
 #include "cli/bench/kernels/rates.h"
 #include "cli/bench/names.h"
 #include "lib/base/environment.h"
@@ -87,10 +88,7 @@ std::vector<std::size_t> sizes_of(const KernelOptions& options) {
   for (const std::string& text : options.sizes) {
     const std::optional<std::size_t> bytes = parse_bytes(text);
     if (!bytes || *bytes == 0 || *bytes % 64 != 0)
-      throw Error{
-          ErrorCode::invalid_argument,
-          fmt::format("bench: --sizes takes multiples of 64 bytes such as 16K, not \"{}\" (tutti bench kernels --help)",
-                      text)};
+      wrong("bench kernels", fmt::format("--sizes takes multiples of 64 bytes such as 16K, not \"{}\"", text));
     sizes.push_back(*bytes);
   }
   return sizes;
