@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/text.h"
 #include "tests/support/world.h"
 #include "tutti/error.h"
 
@@ -29,7 +30,7 @@ inline Heard heard(const std::function<void()>& call) {
   return {};
 }
 
-inline bool says(const Heard& what, const std::string& words) { return what.text.find(words) != std::string::npos; }
+inline bool says(const Heard& what, const std::string& words) { return contains(what.text, words); }
 
 /// Runs `body` on every rank and keeps all communicators until the last one is done with it.
 inline std::vector<Heard> ask_all(WorldOptions options, const std::function<void(Communicator&)>& body) {
