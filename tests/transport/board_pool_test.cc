@@ -228,7 +228,8 @@ struct Pools {
 
   std::shared_ptr<std::byte> give(Channel name, std::size_t bytes) {
     constexpr std::array members{0, 1};
-    return first.give(name, members, {bytes, bytes, bytes}, [this](int peer, const Descriptor& chunk) {
+    const MemoryNeed need{.bytes = bytes, .reserved = bytes, .cleared = bytes};
+    return first.give(name, members, need, [this](int peer, const Descriptor& chunk) {
       CHECK(peer == 1);
       ++handed_over;
       chunks.insert(status_of(chunk).st_ino);

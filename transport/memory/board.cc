@@ -39,8 +39,7 @@ void Board::add_areas(std::shared_ptr<std::byte> memory) noexcept {
 /// This rank has filled the other ring once, so this one is worth its pages, which cost half a millisecond. If there is
 /// no memory for it, the other one goes on.
 void Board::try_lone_ring() noexcept {
-  lone_was_tried_ = true;
-  has_lone_ring_ = lone_ring_.populate();
+  lone_ring_use_ = lone_ring_.populate() ? LoneRingUse::in_use : LoneRingUse::no_memory;
 }
 
 /// Where `rank` writes its contribution to that round. Two ranks change places each time round. All have begun a later

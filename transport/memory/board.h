@@ -53,12 +53,13 @@ class Board {
   Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
   static MemoryNeed need_of_areas(int ranks) {
     const AreaLayout layout = AreaLayout::of(ranks);
-    return {layout.bytes, layout.lone_rings, 0};
+    return {.bytes = layout.bytes, .reserved = layout.lone_rings};
   }
+  static MemoryNeed need_of_slots() { return {.bytes = bytes_of_slots, .reserved = bytes_of_slots}; }
   /// `memory`: need_of_areas(ranks), of any content. All ranks add it before the first round in which one of them
   /// contributes more than `post_bytes`.
   void add_areas(std::shared_ptr<std::byte> memory) noexcept;
-  /// The same with bytes_of_slots bytes, before the first round in which a sum passes.
+  /// The same with need_of_slots(), before the first round in which a sum passes.
   void add_slots(std::shared_ptr<std::byte> memory) noexcept { slots_ = std::move(memory); }
   bool has(BoardPart part) const noexcept {
     if (part == BoardPart::posts_only) return true;
@@ -70,7 +71,7 @@ class Board {
   /// All ranks have finished reading the memory that the next rounds' `size` bytes each and their posts will overwrite.
   /// `rounds`: fewer than may be in progress at once.
   bool may_begin(std::size_t size, Flow flow, std::uint64_t rounds = 1) noexcept {
-    if (flow == Flow::from_one && ring_.has_gone_round() && !lone_was_tried_) try_lone_ring();
+    if (flow == Flow::from_one && ring_.has_gone_round() && lone_ring_use_ == LoneRingUse::untried) try_lone_ring();
     return is_known_to_be_free(size, flow, rounds) || has_become_free(size, flow, rounds);
   }
   /// Some of these rounds may be shorter than the longest.
@@ -210,6 +211,9 @@ class Board {
   };
   static_assert(sizeof(Post) == 256 && offsetof(Post, call) == 64 && offsetof(Post, before) == 128);
 
+  /// Whether the ring for rounds to which this rank alone contributes is in use, or there was no memory for it.
+  enum class LoneRingUse : std::uint8_t { untried, in_use, no_memory };
+
   static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
 
   bool is_known_to_be_free(std::size_t size, Flow flow, std::uint64_t rounds) const noexcept {
@@ -232,12 +236,11 @@ class Board {
   Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
   void try_lone_ring() noexcept;
-  const ContributionRing& ring_for(Flow flow) const noexcept {
-    return flow == Flow::from_one && has_lone_ring_ ? lone_ring_ : ring_;
+  bool uses_lone_ring(Flow flow) const noexcept {
+    return flow == Flow::from_one && lone_ring_use_ == LoneRingUse::in_use;
   }
-  ContributionRing& ring_for(Flow flow) noexcept {
-    return flow == Flow::from_one && has_lone_ring_ ? lone_ring_ : ring_;
-  }
+  const ContributionRing& ring_for(Flow flow) const noexcept { return uses_lone_ring(flow) ? lone_ring_ : ring_; }
+  ContributionRing& ring_for(Flow flow) noexcept { return uses_lone_ring(flow) ? lone_ring_ : ring_; }
   std::byte* next_room(std::size_t size, Flow flow) const noexcept;
   std::byte* area(int rank, std::uint64_t round, const AreaSet& areas) const noexcept;
   const std::byte* where(int rank, const std::byte* posted, std::size_t size, Flow flow) const noexcept;
@@ -253,7 +256,7 @@ class Board {
   std::atomic<std::uint32_t>* sleepers_;  ///< number of raised alarms, on a cache line of its own
   AreaLayout layout_;                     ///< without room, until areas are added
   ContributionRing ring_, lone_ring_;     ///< this rank's; the same
-  bool lone_was_tried_ = false, has_lone_ring_ = false;
+  LoneRingUse lone_ring_use_ = LoneRingUse::untried;
   std::uint64_t round_ = 0;
   std::uint64_t late_round_ = 0;  ///< the last round whose slot is read late,
   std::uint64_t late_ = 0;        ///< namely up to that many rounds

@@ -50,7 +50,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, Board
   auto known = boards_.find(channel);
   if (known == boards_.end()) {
     const std::size_t bytes = Board::bytes_for(ranks);
-    auto memory = board_memory(channel, members, {bytes, bytes, bytes});
+    auto memory = board_memory(channel, members, {.bytes = bytes, .reserved = bytes, .cleared = bytes});
     if (!memory) return nullptr;
     const int place = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
     Shared shared{Board{std::move(memory), ranks, place}, {members.begin(), members.end()}};
@@ -59,7 +59,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, Board
   }
   Board& board = known->second.board;
   if (with == BoardPart::slots && !board.has(with)) {
-    auto memory = board_memory(name_of_slots(channel), members, {Board::bytes_of_slots, Board::bytes_of_slots, 0});
+    auto memory = board_memory(name_of_slots(channel), members, Board::need_of_slots());
     if (!memory) return nullptr;
     board.add_slots(std::move(memory));
   }
