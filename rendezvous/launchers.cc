@@ -282,15 +282,23 @@ void check_places(const Launch& launch, const std::string& names) {
                             launch.local_size));
 }
 
-/// Separates jobs that share a store, and the restarts of one job. Slurm's step counts only where it gave the ranks: of
-/// those that mpirun starts on several hosts, some are in a step of its daemons, and some in none.
-std::string prefix_of(const Environment& env, const std::string& job, const Launch& launch) {
+/// True where the store's keys are those of this process's Slurm step. Of the ranks that mpirun starts on several
+/// hosts, some are in a step of its daemons, and some in none. Ranks given by hand are the tasks of one step if there
+/// are as many; a job's name says more, and a program's own store is shared with those whom it chose.
+bool step_has_keys(const Environment& env, const ConnectOptions& options, const Launch& launch, bool named) {
+  if (launch.source == slurm_step) return true;
+  const bool by_hand = launch.source == "TUTTI_*" || launch.source == "env://" || launch.source == "options";
+  return by_hand && !named && !options.store && is_slurm_step(env) && env.number("SLURM_STEP_NUM_TASKS") == launch.size;
+}
+
+/// Separates jobs that share a store, and the restarts of one job.
+std::string prefix_of(const Environment& env, const ConnectOptions& options, const Launch& launch) {
+  const std::string name = options.job.empty() ? env.text("TUTTI_JOB").value_or("") : options.job;
   std::string prefix = "tutti";
   if (const auto restart = env.text("TORCHELASTIC_RESTART_COUNT"))
     prefix = fmt::format("/worker/attempt_{}/tutti/{}", *restart, env.text("TORCHELASTIC_RUN_ID").value_or(""));
-  else if (launch.source == slurm_step)
+  else if (step_has_keys(env, options, launch, !name.empty()))
     prefix += fmt::format("/slurm-{}.{}", env.text("SLURM_JOB_ID").value_or(""), env.text("SLURM_STEP_ID").value());
-  const std::string name = job.empty() ? env.text("TUTTI_JOB").value_or("") : job;
   return name.empty() ? prefix : prefix + "/" + name;
 }
 
@@ -336,7 +344,7 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   Answer answer = find_places(options, env);
   Launch launch = answer.launch;
   check_places(launch, answer.names);
-  launch.prefix = prefix_of(env, options.job, launch);
+  launch.prefix = prefix_of(env, options, launch);
   if (options.store) return launch;
   const bool told = !options.rendezvous.empty() && options.rendezvous != "env://";
   if (launch.size == 1 && !told) return launch;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "tests/rendezvous/harness.h"
+#include "tests/rendezvous/launches.h"
 
 namespace tutti::testing {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using rendezvous::Choice;
 using rendezvous::Interface;
 using rendezvous::Launch;
-using Variables = std::map<std::string, std::string>;
 
 const std::vector<Interface> host_interfaces{
     {"lo", "127.0.0.1", true, true},   {"docker0", "172.17.0.1", false, true}, {"eth0", "10.0.0.5", false, true},

@@ -2,88 +2,11 @@
 
 #include "rendezvous/launchers.h"
 
-#include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <map>
-#include <set>
-
-#include "tests/rendezvous/harness.h"
+#include "tests/rendezvous/launches.h"
 
 namespace tutti::testing {
-namespace {
-
-using rendezvous::find_launch;
-using rendezvous::Launch;
-using Variables = std::map<std::string, std::string>;
-
-Launch launch_of(const Variables& variables, const ConnectOptions& options = {}) {
-  return find_launch(options, [&](const std::string& name) -> std::optional<std::string> {
-    const auto it = variables.find(name);
-    return it == variables.end() ? std::nullopt : std::optional{it->second};
-  });
-}
-
-Variables operator+(Variables a, const Variables& b) {
-  for (const auto& [name, value] : b) a[name] = value;
-  return a;
-}
-
-/// The error names all of these, and is about arguments.
-void check_refused(const Variables& variables, const std::vector<std::string>& named,
-                   const ConnectOptions& options = {}) {
-  std::string shown;
-  for (const auto& [name, value] : variables) shown += name + "=" + value + " ";
-  CAPTURE(shown);
-  const Error error = error_of([&] { launch_of(variables, options); });
-  CHECK(error.code() == ErrorCode::invalid_argument);
-  for (const std::string& name : named)
-    CHECK_MESSAGE(contains(error.what(), name), "\"", error.what(), "\" does not name ", name);
-}
-
-std::string summary(const Launch& launch) {
-  return std::to_string(launch.rank) + "/" + std::to_string(launch.size) + " local " +
-         std::to_string(launch.local_rank) + "/" + std::to_string(launch.local_size) + " " +
-         (launch.rendezvous.empty() ? "nowhere" : launch.rendezvous) + (launch.serve ? " serves" : "") + " " +
-         launch.prefix + " (" + launch.source + ")";
-}
-
-const Variables tutti_run{{"TUTTI_RANK", "1"},
-                          {"TUTTI_SIZE", "4"},
-                          {"TUTTI_LOCAL_RANK", "1"},
-                          {"TUTTI_LOCAL_SIZE", "2"},
-                          {"TUTTI_RDZV", "tcp://n0:29500"},
-                          {"TUTTI_JOB", "j"}};
-const Variables by_hand{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "n0"}, {"MASTER_PORT", "29500"}};
-const Variables torchrun = by_hand + Variables{{"LOCAL_RANK", "0"},
-                                               {"LOCAL_WORLD_SIZE", "2"},
-                                               {"GROUP_RANK", "0"},
-                                               {"TORCHELASTIC_RESTART_COUNT", "3"},
-                                               {"TORCHELASTIC_RUN_ID", "none"},
-                                               {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-const Variables open_mpi{{"OMPI_COMM_WORLD_RANK", "2"},
-                         {"OMPI_COMM_WORLD_SIZE", "4"},
-                         {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
-                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                         {"PMIX_RANK", "2"},
-                         {"PMIX_NAMESPACE", "3012427777"},
-                         {"PMIX_SERVER_URI2", "3012427776.0;tcp4://127.0.0.1:38043"}};
-const Variables hydra{
-    {"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"PMI_FD", "9"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "3"}};
-const Variables slurm{{"SLURM_JOB_ID", "71"},
-                      {"SLURM_STEP_ID", "0"},
-                      {"SLURM_PROCID", "5"},
-                      {"SLURM_STEP_NUM_TASKS", "7"},
-                      {"SLURM_NTASKS", "7"},
-                      {"SLURM_LOCALID", "1"},
-                      {"SLURM_NODEID", "2"},
-                      {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
-                      {"SLURM_STEP_NODELIST", "n[07-09],m3"},
-                      {"SLURM_LAUNCH_NODE_IPADDR", "10.9.9.9"}};
-const Variables kubernetes{{"JOB_COMPLETION_INDEX", "1"}, {"WORLD_SIZE", "3"}};
-
-}  // namespace
 
 TEST_CASE("with nothing set a process is rank 0 of 1 and meets nobody") {
   CHECK(summary(launch_of({})) == "0/1 local -1/-1 nowhere tutti (nothing: a single process)");
@@ -193,64 +116,6 @@ TEST_CASE("MPICH, Intel MPI, Cray PALS and MVAPICH2") {
                                           {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
                                           {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}})) ==
         "1/2 local 1/2 tcp://n0:1 tutti (MVAPICH2)");
-}
-
-TEST_CASE("a Slurm step: rank 0's host is the first of the step, the port follows from job and step") {
-  const Launch launch = launch_of(slurm);
-  CHECK(launch.rendezvous.starts_with("tcp://n07:2"));
-  CHECK(summary(launch) == "5/7 local 1/2 " + launch.rendezvous + " tutti/slurm-71.0 (Slurm step)");
-  const int port = std::stoi(launch.rendezvous.substr(launch.rendezvous.rfind(':') + 1));
-  CHECK(port >= 20'000);
-  CHECK(port < 30'000);
-  CHECK(launch_of(slurm + Variables{{"SLURM_PROCID", "0"}}).rendezvous == launch.rendezvous);
-  CHECK(launch_of(slurm + Variables{{"SLURM_PROCID", "0"}}).serve);
-  CHECK(launch_of(slurm + Variables{{"SLURM_STEP_ID", "1"}}).rendezvous != launch.rendezvous);
-  CHECK(launch_of(slurm + Variables{{"SLURM_NODEID", "3"}, {"SLURM_LOCALID", "0"}}).local_size == 1);
-
-  CHECK(launch_of(slurm + Variables{{"MASTER_PORT", "1234"}}).rendezvous == "tcp://n07:1234");
-  const Variables one_node{{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_STEP_NODELIST", "n07"}};
-  CHECK(launch_of(slurm + one_node + Variables{{"MASTER_PORT", "1234"}}).rendezvous == "tcp://127.0.0.1:1234");
-  CHECK(launch_of(slurm + one_node + Variables{{"MASTER_ADDR", "n07"}}).rendezvous.starts_with("tcp://n07:2"));
-  CHECK(launch_of(slurm + Variables{{"MASTER_ADDR", "m3"}, {"MASTER_PORT", "1234"}}).rendezvous == "tcp://m3:1234");
-  CHECK(launch_of(slurm + Variables{{"TUTTI_RDZV", "file:///shared/x"}}).rendezvous == "file:///shared/x");
-  CHECK(launch_of(slurm + Variables{{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", "a,b"}})
-            .rendezvous.starts_with("tcp://a:"));
-  check_refused(slurm + Variables{{"SLURM_STEP_NODELIST", ""}}, {"SLURM_STEP_NODELIST", "MASTER_ADDR"});
-  check_refused(slurm + Variables{{"SLURM_STEP_NODELIST", "n[1-"}}, {"n[1-"});
-  check_refused(slurm + Variables{{"SLURM_PROCID", ""}}, {"SLURM_PROCID"});
-}
-
-TEST_CASE("steps of one node meet in a file each, since the ports of two steps may be one") {
-  const Variables one_node = slurm + Variables{{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "7"}};
-  const auto with = [&](const Variables& others) { return launch_of(one_node + others); };
-  const Launch launch = with({});
-  CHECK(launch.rendezvous.starts_with("file:///"));
-  CHECK(launch.own_folder);
-  CHECK_FALSE(launch.serve);
-  CHECK(with({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}).rendezvous == launch.rendezvous);
-  std::set<std::string> places;
-  for (int step = 0; step < 1000; ++step) places.insert(with({{"SLURM_STEP_ID", std::to_string(step)}}).rendezvous);
-  CHECK(places.size() == 1000);
-  for (const char* other : {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_PORT",
-                            "SLURM_STEP_LAUNCHER_PORT"})
-    CHECK(places.insert(with({{other, "1"}}).rendezvous).second);
-}
-
-TEST_CASE("in a batch script outside of srun a program is alone") {
-  Variables batch = slurm;
-  batch.erase("SLURM_STEP_NUM_TASKS");
-  batch["SLURM_PROCID"] = "0";
-  CHECK(launch_of(batch).size == 1);
-  CHECK(launch_of(slurm + Variables{{"SLURM_STEP_ID", ""}}).size == 1);
-  CHECK(launch_of(slurm + Variables{{"SLURM_STEP_ID", "batch"}}).size == 1);
-}
-
-TEST_CASE("srun --mpi=pmi2 sets PMI's variables too; Slurm knows where to meet") {
-  const Variables pmi2 = slurm + Variables{{"PMI_RANK", "5"}, {"PMI_SIZE", "7"}, {"PMI_FD", "9"}};
-  CHECK(launch_of(pmi2).source == "Slurm step");
-  // Hydra started by srun: one task per node is Hydra's proxy, and says nothing about ranks.
-  check_refused(slurm + Variables{{"PMI_RANK", "5"}, {"PMI_SIZE", "28"}}, {"PMI", "TUTTI_RDZV"});
-  CHECK(launch_of(slurm + open_mpi).source == "Open MPI");
 }
 
 TEST_CASE("a Kubernetes indexed job, JobSet and Kubeflow") {
