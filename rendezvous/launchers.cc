@@ -339,7 +339,7 @@ RendezvousUrl find_rendezvous_url(const ConnectOptions& options, const Environme
 
 }  // namespace
 
-Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
+Launch find_launch(const ConnectOptions& options, const Lookup& environment, MeetFor what) {
   const Environment env{environment};
   Answer answer = find_places(options, env);
   Launch launch = answer.launch;
@@ -347,10 +347,13 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   launch.prefix = prefix_of(env, options, launch);
   if (options.store) return launch;
   const bool told = !options.rendezvous.empty() && options.rendezvous != "env://";
-  if (launch.size == 1 && !told) return launch;
+  const bool seen = what == MeetFor::store;
+  // A rank whose options say that it is alone may be one of a job, which must not meet it at the job's place.
+  const bool launched = seen && !options.size && rendezvous_url_from(env);
+  if (launch.size == 1 && !told && !launched) return launch;
 
   const RendezvousUrl rdzv = find_rendezvous_url(options, env, answer);
-  if (launch.size == 1 && !rdzv.served)
+  if (launch.size == 1 && !seen && !rdzv.served)
     return launch;  // at a store that is served already others may look for its keys
   launch.rendezvous = rdzv.url;
   launch.foreign = rdzv.foreign;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -27,14 +28,18 @@ struct Launch {
   std::string source = {};      ///< where this comes from, for people: "TUTTI_*", "torchrun", "Slurm step" ...
 };
 
+/// For what a rank asks where to meet.
+enum class MeetFor : std::uint8_t { communicator, store };
+
 /// The one place that reads the launcher's environment: explicit options, TUTTI_*, torchrun / env://, Open MPI, PMI,
 /// Slurm step, Kubernetes indexed job; the first complete set wins. Throws Error{invalid_argument} that names the
 /// variables if a set is incomplete or contradicts itself.
 ///
 /// Rank 0 serves at "tcp://host:port", unless TORCHELASTIC_USE_AGENT_STORE says that the launcher does so at
 /// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that is served already; it becomes "tcp://" without
-/// `serve`. One rank meets nobody, but it joins such a store if the options name it.
-Launch find_launch(const ConnectOptions& options, const Lookup& environment);
+/// `serve`. One rank meets nobody, but it joins such a store if the options name it, and with MeetFor::store it opens
+/// any that they or the launcher that gave its number name, since others may look for its keys.
+Launch find_launch(const ConnectOptions& options, const Lookup& environment, MeetFor what = MeetFor::communicator);
 
 /// Opens the store that `launch` names; if launch.serve, also starts the server, which lives as long as the store. With
 /// a secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.

@@ -78,9 +78,9 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
   if (endpoint.port == 0)
     throw Error{
         ErrorCode::invalid_argument,
-        fmt::format("{}: port 0 lets the system choose a port, which the other {} ranks cannot know. Name a free "
-                    "port, or start the ranks with `tutti run`.",
-                    launch.rendezvous, launch.size - 1)};
+        fmt::format("{}: port 0 lets the system choose a port, which others cannot know. Name a free port, or start "
+                    "the ranks with `tutti run`.",
+                    launch.rendezvous)};
   if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
   if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy.secret, access_policy.tls_proxies);
   refuse_hidden_loopback(launch, endpoint, deadline_after(timeout), log);

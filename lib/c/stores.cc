@@ -33,7 +33,7 @@ std::shared_ptr<Store> open_store(const tutti_connect_options& from) {
   if (from.setup_timeout_ms < 0) throw Wrong{fmt::format("a timeout of {} ms is negative", from.setup_timeout_ms)};
   check_environment(environ);
   const ConnectOptions options = cpp_options(from);
-  const rendezvous::Launch launch = rendezvous::find_launch(options, variable);
+  const rendezvous::Launch launch = rendezvous::find_launch(options, variable, rendezvous::MeetFor::store);
   const Secret secret = job_secret(options.secret_file);
   const Store::Milliseconds timeout = setup_timeout(from);
   auto store =

@@ -147,6 +147,20 @@ static int with_wrong_secret(int rank, int ranks) {
   return failures;
 }
 
+/// What one rank alone sets a client of another program sees.
+static int seen_by_others(int rank, int ranks) {
+  const tutti_connect_options options = options_of(rank, ranks);
+  tutti_store* store = NULL;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  const int other = socket(AF_INET, SOCK_STREAM, 0);
+  address.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
+  CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
+  CHECK(connect(other, (struct sockaddr*)&address, sizeof address) == 0);
+  close(other);
+  CHECK(tutti_store_free(store) == TUTTI_OK);
+  return failures;
+}
+
 static int refused(int rank, int ranks) {
   tutti_connect_options options = {.size = sizeof options};
   tutti_store *store = NULL, *clone = NULL;
@@ -205,6 +219,7 @@ int main(void) {
   char folder[] = "/tmp/tutti-store-XXXXXX";
   int wrong = run_ranks(1, -1, refused);
   choose_url();
+  wrong += run_ranks(1, -1, seen_by_others);
   wrong += run_ranks(3, -1, every_call);
   wrong += run_ranks(2, -1, beside_communicators);
   setenv("TUTTI_SECRET", secret, 1);

@@ -117,6 +117,31 @@ TEST_CASE("a single rank joins the store that it is told of, and hears of a wron
   CHECK(error_of([&] { find_launch(options, nothing); }).code() == ErrorCode::invalid_argument);
 }
 
+TEST_CASE("a store of a single rank is the one that it names, so that other programs see its keys") {
+  const TempFolder folder;
+  const auto nothing = [](const std::string&) { return std::optional<std::string>{}; };
+  const auto launch_of = [](const std::string& url, const rendezvous::Lookup& lookup) {
+    return find_launch({.rank = 0, .size = 1, .rendezvous = url}, lookup, rendezvous::MeetFor::store);
+  };
+  const std::uint16_t port = free_port();
+  const auto over_tcp = open_store(launch_of("tcp://127.0.0.1:" + std::to_string(port), nothing), patience);
+  over_tcp->set("k", "v");
+  CHECK(tcp_store("127.0.0.1", port, patience)->get("k") == "v");
+  const auto in_a_file = open_store(launch_of("file://" + folder.file("store"), nothing), patience);
+  in_a_file->set("k", "v");
+  CHECK(file_store(folder.file("store"), 0)->get("k") == "v");
+  const rendezvous::TcpStoreServer other{{"127.0.0.1", 0}};
+  const auto told = [&](const std::string& name) -> std::optional<std::string> {  // as by `tutti run -n 1`
+    if (name == "TUTTI_RDZV") return "store://" + to_string(other.endpoint());
+    return name == "TUTTI_RANK" ? std::optional{"0"} : name == "TUTTI_SIZE" ? std::optional{"1"} : std::nullopt;
+  };
+  open_store(find_launch({}, told, rendezvous::MeetFor::store), patience)->set("k", "v");
+  CHECK(tcp_store(other.endpoint().host, other.endpoint().port, patience)->get("k") == "v");
+  CHECK(launch_of("", told).rendezvous.empty());  // each rank of a job may have a store for itself
+  CHECK(launch_of("", nothing).rendezvous.empty());
+  CHECK(launch_of("env://", nothing).rendezvous.empty());
+}
+
 TEST_CASE("a port chosen by the system is refused when others must know it") {
   const Error error = error_of([] { open_store(launch_at("tcp://127.0.0.1:0", 0, 2), 1s); });
   CHECK(error.code() == ErrorCode::invalid_argument);
