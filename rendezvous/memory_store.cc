@@ -1,11 +1,15 @@
 // A store inside this process: a table, a lock, and a condition that is signalled whenever a key may have been set.
 
+#include "rendezvous/memory_store.h"
+
 #include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "lib/base/clocks.h"
 #include "lib/base/wait_hook.h"
@@ -20,6 +24,8 @@ using rendezvous::Table;
 
 class MemoryStore final : public Store, public std::enable_shared_from_this<MemoryStore> {
  public:
+  explicit MemoryStore(std::string where) : where_(std::move(where)) {}
+
   void set(std::string_view key, std::string_view value) override {
     change([&] { table_.set(key, value); });
   }
@@ -34,7 +40,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   std::int64_t add(std::string_view key, std::int64_t delta) override {
     return change([&] {
       const auto sum = table_.sum(key, delta);
-      if (!sum) throw rendezvous::not_addable("memory store", key);
+      if (!sum) throw rendezvous::not_addable(where_, key);
       table_.set(key, std::to_string(*sum));
       return *sum;
     });
@@ -114,7 +120,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   /// for.
   template <class Body>
   std::invoke_result_t<Body> change(Body body) {
-    rendezvous::require_own_process(mark_, "memory store");  // before a child announces anything
+    rendezvous::require_own_process(mark_, where_);  // before a child announces anything
     struct Announce {
       std::condition_variable& changed;
       ~Announce() { changed.notify_all(); }
@@ -124,7 +130,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   }
 
   std::unique_lock<std::mutex> locked() {
-    rendezvous::require_own_process(mark_, "memory store");
+    rendezvous::require_own_process(mark_, where_);
     return std::unique_lock{mutex_};
   }
 
@@ -134,13 +140,14 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
                    Are are_there) {
     const auto deadline = deadline_after(timeout);
     while (!changed_.wait_until(lock, next_question(deadline), [&] { return (table_.*are_there)(keys); })) {
-      if (std::chrono::steady_clock::now() >= deadline) throw rendezvous::waited_in_vain("memory store", keys, timeout);
+      if (std::chrono::steady_clock::now() >= deadline) throw rendezvous::waited_in_vain(where_, keys, timeout);
       lock.unlock();  // the program may use the store in its answer
       end_if_program_interrupts();
       lock.lock();
     }
   }
 
+  const std::string where_;  // for errors
   const ForkMark mark_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -149,6 +156,10 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
 
 }  // namespace
 
-std::shared_ptr<Store> tutti::memory_store() { return std::make_shared<MemoryStore>(); }
+std::shared_ptr<Store> rendezvous::open_memory_store(std::string where) {
+  return std::make_shared<MemoryStore>(std::move(where));
+}
+
+std::shared_ptr<Store> tutti::memory_store() { return rendezvous::open_memory_store("memory store"); }
 
 }  // namespace tutti

@@ -11,6 +11,7 @@
 #include "rendezvous/endpoint.h"
 #include "rendezvous/file_store.h"
 #include "rendezvous/launchers.h"
+#include "rendezvous/memory_store.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
 #include "tutti/error.h"
@@ -105,7 +106,7 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   constexpr std::string_view file = "file://";
   const std::string& url = launch.rendezvous;
   if (url.empty()) {
-    auto store = memory_store();
+    auto store = open_memory_store("the store of a rank that is alone and has no rendezvous");
     store->set_timeout(timeout);
     return store;
   }

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
 #include <utility>
 
 #include "lib/base/clocks.h"
+#include "lib/base/internals.h"
 #include "rendezvous/patience.h"
 #include "rendezvous/store_errors.h"
 #include "tutti/error.h"
@@ -84,52 +86,72 @@ class PrefixStore final : public Store {
     Store::set_timeout(store_->timeout());
   }
 
-  void set(std::string_view key, std::string_view value) override { store_->set(full(key), value); }
+  void set(std::string_view key, std::string_view value) override {
+    named([&] { store_->set(full(key), value); });
+  }
 
   std::string get(std::string_view key) override {
     const std::string name = full(key);
-    wait_as_told({&name, 1});
-    return store_->get(name);
+    return named([&] {
+      wait_as_told({&name, 1});
+      return store_->get(name);
+    });
   }
 
-  std::int64_t add(std::string_view key, std::int64_t delta) override { return store_->add(full(key), delta); }
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    return named([&] { return store_->add(full(key), delta); });
+  }
 
   std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
-    return store_->compare_set(full(key), expected, desired);
+    return named([&] { return store_->compare_set(full(key), expected, desired); });
   }
 
-  void wait(std::span<const std::string> keys) override { store_->wait_for(full(keys), timeout()); }
+  void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
 
   void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
-    store_->wait_for(full(keys), timeout);
+    named([&] { store_->wait_for(full(keys), timeout); });
   }
 
-  bool check(std::span<const std::string> keys) override { return store_->check(full(keys)); }
+  bool check(std::span<const std::string> keys) override {
+    return named([&] { return store_->check(full(keys)); });
+  }
 
-  bool erase(std::string_view key) override { return store_->erase(full(key)); }
+  bool erase(std::string_view key) override {
+    return named([&] { return store_->erase(full(key)); });
+  }
 
   /// Of the whole store: the protocol cannot count a part.
   std::int64_t key_count() override { return store_->key_count(); }
 
-  void append(std::string_view key, std::string_view value) override { store_->append(full(key), value); }
+  void append(std::string_view key, std::string_view value) override {
+    named([&] { store_->append(full(key), value); });
+  }
 
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
     const std::vector<std::string> names = full(keys);
-    wait_as_told(names);
-    return store_->multi_get(names);
+    return named([&] {
+      wait_as_told(names);
+      return store_->multi_get(names);
+    });
   }
 
   void multi_set(std::span<const KeyValue> pairs) override {
-    std::vector<KeyValue> named{pairs.begin(), pairs.end()};
-    for (KeyValue& pair : named) pair.first.insert(0, prefix_);
-    store_->multi_set(named);
+    std::vector<KeyValue> full_pairs{pairs.begin(), pairs.end()};
+    for (KeyValue& pair : full_pairs) pair.first.insert(0, prefix_);
+    named([&] { store_->multi_set(full_pairs); });
   }
 
-  void queue_push(std::string_view name, std::string_view value) override { store_->queue_push(full(name), value); }
+  void queue_push(std::string_view name, std::string_view value) override {
+    named([&] { store_->queue_push(full(name), value); });
+  }
 
-  std::optional<std::string> queue_try_pop(std::string_view name) override { return store_->queue_try_pop(full(name)); }
+  std::optional<std::string> queue_try_pop(std::string_view name) override {
+    return named([&] { return store_->queue_try_pop(full(name)); });
+  }
 
-  std::int64_t queue_length(std::string_view name) override { return store_->queue_length(full(name)); }
+  std::int64_t queue_length(std::string_view name) override {
+    return named([&] { return store_->queue_length(full(name)); });
+  }
 
   /// Those of this view, as it names them.
   std::vector<std::string> list_keys() override {
@@ -153,6 +175,23 @@ class PrefixStore final : public Store {
     names.reserve(keys.size());
     for (const std::string& key : keys) names.push_back(full(key));
     return names;
+  }
+
+  /// Errors name keys as the caller of this view does.
+  template <class Body>
+  std::invoke_result_t<Body> named(Body body) const {
+    try {
+      return body();
+    } catch (const Error& error) {
+      const std::string quoted = '"' + prefix_;
+      std::string text = error.what();
+      for (std::size_t at = text.find(quoted); at != std::string::npos; at = text.find(quoted, at + 1))
+        text.erase(at + 1, prefix_.size());
+      if (text == error.what()) throw;
+      Error renamed{error.code(), text, error.rank(), error.operation()};
+      detail::Internals::set_details(renamed, error.details());
+      throw renamed;
+    }
   }
 
   /// Reads wait in the store underneath, with that store's timeout. If both timeouts are equal, this saves a round

@@ -103,6 +103,8 @@ TEST_CASE("ranks meet in a file, again and again, and leave nothing") {
 TEST_CASE("a single rank needs no place to meet") {
   meet({});
   CHECK(open_store({}, 5s)->timeout() == 5s);
+  const std::string said = error_of([] { open_store({}, 1ms)->get("k"); }).what();
+  CHECK(said.starts_with("the store of a rank that is alone and has no rendezvous: waited 0.001 s for the key \"k\""));
 }
 
 TEST_CASE("a single rank joins the store that it is told of, and hears of a wrong address") {

@@ -359,4 +359,30 @@ TEST_CASE("a store of one's own that knows only wait() gets the deadline through
   CHECK(store.timeout() == 5s);
 }
 
+TEST_CASE("errors name keys as the caller of a view does") {
+  for_each_store([](const Bench& bench) {
+    CAPTURE(bench.name);
+    const auto view = prefix_store("j", prefix_store("tutti", bench.open()));
+    view->set("word", "x");
+    for (const auto& call : std::vector<std::function<void()>>{
+             [&] { view->wait_for(Keys{"key"}, 1ms); },
+             [&] {
+               view->wait_for(Keys{"key", "word"}, 1ms);
+             },
+             [&] { view->set_timeout(1ms), view->get("key"); },
+             [&] {
+               view->multi_get(Keys{"key", "word"});
+             },
+         }) {
+      const Error error = error_of(call);
+      CHECK(error.code() == ErrorCode::rendezvous);
+      CHECK_MESSAGE(contains(error.what(), "\"key\""), error.what());
+      CHECK_MESSAGE(!contains(error.what(), "tutti/j"), error.what());
+    }
+    view->set_timeout(patience);
+    if (contains(bench.name, "tcp")) return;  // the server only closes the connection
+    CHECK(contains(error_of([&] { view->add("word", 1); }).what(), "\"word\""));
+  });
+}
+
 }  // namespace tutti::testing
