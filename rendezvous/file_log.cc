@@ -99,7 +99,7 @@ void FileLog::require_private() const {
                     folder, remedy)};
 }
 
-FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline) : log_(log) {
+FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline, Asks asks) : log_(log) {
   const int how = kind == Kind::shared ? LOCK_SH : LOCK_EX;
   auto question = next_question(deadline);
   for (auto pause = std::chrono::microseconds{50};; pause = std::min(pause * 2, std::chrono::microseconds{5000})) {
@@ -110,7 +110,7 @@ FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline) : log_(log) {
       throw Error{
           ErrorCode::rendezvous,
           fmt::format("rendezvous file {}: another process keeps it locked; is one of the ranks stopped?", log_.path_)};
-    if (now >= question) {
+    if (asks == Asks::the_program && now >= question) {
       end_if_program_interrupts();
       question = next_question(deadline);
     }

@@ -39,8 +39,10 @@ class FileLog {
   class Lock {
    public:
     enum class Kind : std::uint8_t { shared, exclusive };
-    /// Throws at the deadline, since the holder may be stopped, and where the program interrupts it.
-    Lock(FileLog& log, Kind kind, Deadline deadline);
+    enum class Asks : std::uint8_t { the_program, nobody };
+    /// Throws at the deadline, since the holder may be stopped, and where the program interrupts it, which is asked
+    /// unless an object is being destroyed.
+    Lock(FileLog& log, Kind kind, Deadline deadline, Asks asks = Asks::the_program);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;

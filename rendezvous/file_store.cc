@@ -307,7 +307,8 @@ class FileStore final : public Store {
   }
 
   void sign_out() {
-    const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2}};
+    const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2},
+                             FileLog::Lock::Asks::nobody};
     replay();
     write(RecordKind::leave, std::to_string(number_), {});
     // A user that was killed never signs out. The last one left removes the file anyway, unless another user is still

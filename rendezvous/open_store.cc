@@ -12,6 +12,7 @@
 #include "rendezvous/file_store.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous/memory_store.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
 #include "tutti/error.h"
@@ -31,29 +32,27 @@ class Memory {
 
   std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline,
                                         const AccessPolicy& access_policy) {
-    Place& place = place_of(endpoint);
-    const std::lock_guard lock{place.mutex};
-    auto server = place.server.lock();
+    const std::string place = to_string(endpoint);
+    if (auto server = find_server(place)) return server;
+    // May take long and run the program's functions, which may open stores, too; so nothing is locked.
+    Resolved addresses = await_addresses(endpoint, deadline);
+    const std::lock_guard lock{mutex_};
+    auto server = servers_[place].lock();
     if (!server)
-      place.server = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, access_policy);
+      servers_[place] = server =
+          std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, std::move(addresses), access_policy);
     return server;
   }
 
  private:
-  /// Has a lock of its own, since a server may have to wait until its name is known.
-  struct Place {
-    std::mutex mutex;
-    std::weak_ptr<TcpStoreServer> server;
-  };
-
-  Place& place_of(const Endpoint& endpoint) {
+  std::shared_ptr<TcpStoreServer> find_server(const std::string& place) {
     const std::lock_guard lock{mutex_};
-    return places_[to_string(endpoint)];
+    return servers_[place].lock();
   }
 
   std::mutex mutex_;
   std::map<std::string, int> openings_;
-  std::map<std::string, Place> places_;  // whose elements stay where they are
+  std::map<std::string, std::weak_ptr<TcpStoreServer>> servers_;
 };
 
 Memory& memory() {

@@ -172,20 +172,23 @@ std::vector<net::Socket> try_listen(std::span<net::Address> addresses, const End
 
 }  // namespace
 
-std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline) {
+Resolved await_addresses(const Endpoint& endpoint, Deadline deadline) {
   Resolved resolved = resolve(endpoint, deadline);
-  // The name of a pod may become known only some time after the pod has started.
   while (resolved.addresses.empty() && steady_clock::now() + milliseconds{200} < deadline) {
     std::this_thread::sleep_for(milliseconds{200});
     end_if_program_interrupts();
     resolved = resolve(endpoint, deadline);
   }
-  std::string problem = resolved.problem;
+  return resolved;
+}
+
+std::vector<net::Socket> listen_on(const Endpoint& endpoint, Resolved addresses) {
+  std::string problem = addresses.problem;
   // A port that the kernel chose for one address may be in use at the next one.
   constexpr int attempts = 16;
-  for (int attempt = 0; attempt < (endpoint.port == 0 ? attempts : 1) && !resolved.addresses.empty(); ++attempt) {
+  for (int attempt = 0; attempt < (endpoint.port == 0 ? attempts : 1) && !addresses.addresses.empty(); ++attempt) {
     int error = 0;
-    std::vector<net::Socket> sockets = try_listen(resolved.addresses, endpoint, error);
+    std::vector<net::Socket> sockets = try_listen(addresses.addresses, endpoint, error);
     // A name may have addresses of other hosts, or of a family that this one lacks.
     if (!sockets.empty() && error != EADDRINUSE) return sockets;
     problem = why_not_listening(endpoint, error);

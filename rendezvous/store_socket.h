@@ -21,10 +21,13 @@ net::Socket connect_to(const Endpoint& endpoint, Deadline deadline);
 /// True if the host of `endpoint` answers, within `limit`, that nobody listens there.
 bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
+/// The addresses of a host whose name may become known only some time after this process has started. Throws
+/// Error{aborted} where the program interrupts it.
+Resolved await_addresses(const Endpoint& endpoint, Deadline deadline);
+
 /// Non-blocking listening sockets on exactly that address, or on each address of a name that this host has, all with
-/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen,
-/// and Error{aborted} where the program interrupts it.
-std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline);
+/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen.
+std::vector<net::Socket> listen_on(const Endpoint& endpoint, Resolved addresses);
 
 /// A connection to a store is idle while a job runs. After this time without a packet the kernel probes the other end;
 /// if that does not answer, the connection ends a minute later.

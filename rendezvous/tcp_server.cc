@@ -64,7 +64,7 @@ ServerLimits within_descriptors(ServerLimits limits, bool has_secret) {
 
 class TcpStoreServer::Impl final : public ConnectionHost {
  public:
-  Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const AccessPolicy& access_policy)
+  Impl(const Endpoint& endpoint, const ServerLimits& limits, Resolved addresses, const AccessPolicy& access_policy)
       : limits_(within_descriptors(limits, !access_policy.secret.empty())),
         key_(store_key(access_policy.secret)),
         owners_(access_policy.secret.empty() && !access_policy.insecure ? std::make_unique<SocketOwners>() : nullptr),
@@ -72,7 +72,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
         tls_proxies_(access_policy.tls_proxies),
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes) {
-    for (Descriptor& socket : listen_on(endpoint, deadline)) {
+    for (Descriptor& socket : listen_on(endpoint, std::move(addresses))) {
       const net::Address address = net::local_address(socket);
       check_access(address, access_policy);
       if (listeners_.empty()) endpoint_ = endpoint_of(address);
@@ -302,7 +302,11 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
 TcpStoreServer::TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline,
                                const AccessPolicy& access_policy)
-    : impl_(std::make_unique<Impl>(endpoint, limits, deadline, access_policy)) {}
+    : TcpStoreServer(endpoint, limits, await_addresses(endpoint, deadline), access_policy) {}
+
+TcpStoreServer::TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits, Resolved addresses,
+                               const AccessPolicy& access_policy)
+    : impl_(std::make_unique<Impl>(endpoint, limits, std::move(addresses), access_policy)) {}
 
 TcpStoreServer::~TcpStoreServer() {
   if (!impl_->is_here()) keep_for_ever(std::shared_ptr<const void>{std::move(impl_)});

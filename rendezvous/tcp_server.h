@@ -42,6 +42,9 @@ class TcpStoreServer {
   explicit TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits = {},
                           Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2},
                           const AccessPolicy& access_policy = {});
+  /// The same where the addresses of `endpoint` are known: this asks the program nothing.
+  TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits, Resolved addresses,
+                 const AccessPolicy& access_policy);
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;

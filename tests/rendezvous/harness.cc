@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "rendezvous/tcp_protocol.h"
 
@@ -49,6 +50,11 @@ void run_threads(int count, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& failure : failures)
     if (failure) std::rethrow_exception(failure);
+}
+
+net::Socket listen_on(const rendezvous::Endpoint& endpoint) {
+  auto listeners = rendezvous::listen_on(endpoint, rendezvous::await_addresses(endpoint, late()));
+  return std::move(listeners.front());
 }
 
 bool eventually(const std::function<bool()>& condition) {

@@ -51,6 +51,9 @@ Error error_of(const std::function<void()>& call);
 /// Runs body(i) for 0 <= i < count in a thread each; rethrows the first exception.
 void run_threads(int count, const std::function<void(int)>& body);
 
+/// The first listener there.
+net::Socket listen_on(const rendezvous::Endpoint& endpoint);
+
 /// Looks again until `condition` holds; false when it never does.
 bool eventually(const std::function<bool()>& condition);
 

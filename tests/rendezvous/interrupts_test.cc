@@ -70,7 +70,9 @@ TEST_CASE("connecting to a host that answers nothing ends where the program want
 }
 
 TEST_CASE("waiting until a name is known ends where the program wants it") {
-  CHECK(end_of([] { rendezvous::listen_on({"nobody.invalid", 0}, Clock::now() + patience); }) == ErrorCode::aborted);
+  CHECK(end_of([] {
+          rendezvous::await_addresses({"nobody.invalid", 0}, Clock::now() + patience);
+        }) == ErrorCode::aborted);
 }
 
 TEST_CASE("a thread opens a store while another waits until the name of its own server is known") {
@@ -91,6 +93,39 @@ TEST_CASE("a thread opens a store while another waits until the name of its own 
   opened = true;
   other.join();
   CHECK(end == ErrorCode::aborted);  // and not its deadline
+}
+
+TEST_CASE("the program may open a store at a place whose name another of its threads waits for") {
+  std::atomic<bool> waits{false};
+  std::atomic<bool> answered{false};
+  const Program program{[&] {
+    waits = true;
+    return answered.load();
+  }};
+  const rendezvous::Launch launch{.size = 2, .rendezvous = "tcp://nobody.invalid:1", .serve = true};
+  ErrorCode end{};
+  std::thread other{[&] { end = error_of([&] { rendezvous::open_store(launch, patience); }).code(); }};
+  CHECK(eventually([&] { return waits.load(); }));
+  CHECK(error_of([&] { rendezvous::open_store(launch, 1ms); }).code() == ErrorCode::rendezvous);
+  answered = true;
+  other.join();
+  CHECK(end == ErrorCode::aborted);  // and not its deadline
+}
+
+TEST_CASE("the end of a store in a file, a destructor, asks the program nothing") {
+  const TempFolder folder;
+  auto store = file_store(folder.file("store"), 1);
+  const Descriptor other{::open(folder.file("store").c_str(), O_RDWR | O_CLOEXEC)};
+  REQUIRE(::flock(other.get(), LOCK_EX) == 0);  // so that the store waits until it gives up
+  int questions = 0;
+  {
+    const Program program{[&] {
+      ++questions;
+      return true;
+    }};
+    store.reset();
+  }
+  CHECK(questions == 0);
 }
 
 TEST_CASE("waiting for the lock of a file ends where the program wants it") {

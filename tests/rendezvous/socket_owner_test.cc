@@ -58,7 +58,7 @@ TEST_CASE("without a secret the store on loopback serves its user and root, and 
 
 TEST_CASE("bytes that a client leaves behind are not taken for root's") {
   // A socket that nobody holds any more is said to belong to root.
-  const Descriptor listener = std::move(rendezvous::listen_on(any_port, Clock::now() + patience).front());
+  const Descriptor listener = listen_on(any_port);
   std::optional<RawClient> client{rendezvous::endpoint_of(net::local_address(listener))};
   client->send(bytes("00"));
   REQUIRE(eventually([&] {

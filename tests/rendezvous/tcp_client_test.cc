@@ -24,8 +24,7 @@ class ScriptedServer {
   };
 
   explicit ScriptedServer(std::vector<Line> script)
-      : listener_(std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front())),
-        thread_([this, script = std::move(script)] { run(script); }) {}
+      : listener_(listen_on(any_port)), thread_([this, script = std::move(script)] { run(script); }) {}
   ~ScriptedServer() { thread_.join(); }
   ScriptedServer(const ScriptedServer&) = delete;
   ScriptedServer& operator=(const ScriptedServer&) = delete;
@@ -147,7 +146,7 @@ TEST_CASE("a server without queues, or that counts nonsense, is named") {
 }
 
 TEST_CASE("the program can interrupt a request that the server does not read, and the connection is not used again") {
-  const Descriptor silent = std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front());
+  const Descriptor silent = listen_on(any_port);
   const auto endpoint = rendezvous::endpoint_of(net::local_address(silent));
   const auto store = tcp_store(endpoint.host, endpoint.port, patience);
   set_wait_hook({[](void*) -> std::int32_t { return 1; }, nullptr});
@@ -211,7 +210,7 @@ TEST_CASE("a server that goes away, and one that does not answer, end the call w
     const auto store = server.connect();
     CHECK(contains(error_of([&] { store->key_count(); }).what(), "closed the connection"));
   }
-  const auto mute = std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front());
+  const auto mute = listen_on(any_port);
   const auto endpoint = rendezvous::endpoint_of(net::local_address(mute));
   const auto store = tcp_store(endpoint.host, endpoint.port, patience);
   store->set_timeout(30ms);
