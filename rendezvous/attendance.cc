@@ -32,6 +32,7 @@ constexpr std::string_view left_mark = "left ";
 // Precedes each value of a round.
 constexpr char here_mark = '=';
 constexpr char gone_mark = '!';
+constexpr char declined_mark = '?';
 
 /// Tries to take a place. A server may see a successor before it has seen its predecessor end.
 constexpr int tries = 20;
@@ -150,6 +151,7 @@ bool Attendance::clear_after_predecessor() {
   const std::string all = fmt::format("{}/all", first_round);
   if (view_->check({&all, 1})) return false;
   view_->erase(fmt::format("{}/read/{}", first_round, rank_));
+  view_->erase(fmt::format("{}/{}", first_round, rank_));  // it may have declined
   for (const std::string_view round : {second_round, third_round}) {
     view_->erase(fmt::format("{}/read/{}", round, rank_));
     view_->erase(fmt::format("{}/{}", round, rank_));
@@ -185,7 +187,7 @@ std::vector<std::string> Attendance::exchange(std::string_view round, std::strin
                                   [this](int rank) { return !departed(rank).empty(); });
   } catch (const Error& error) {
     const std::string who = departed(error.rank());
-    if (who.empty()) throw;
+    if (who.empty() || has_declined(error.rank())) throw;
     throw Error{error.code(), fmt::format("{} Rank {} had come, {}, but has ended.", error.what(), error.rank(), who),
                 error.rank()};
   }
@@ -218,8 +220,27 @@ std::string Attendance::departed(int rank) {
   }
 }
 
+bool Attendance::has_declined(int rank) {
+  try {
+    const std::string key = fmt::format("{}/{}", first_round, rank);
+    return view_->check({&key, 1}) && view_->get(key).starts_with(declined_mark);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void Attendance::decline(const Error& reason) {
+  const Error told{reason.code(),
+                   fmt::format("rank {} ({}) cannot take part: {}", rank_, for_people(me_), reason.what()), rank_};
+  rendezvous::decline(*view_, first_round, rank_, size_, declined_mark + std::string{told.what()}, told);
+  complete_ = true;
+  leave_actions().deposit(*view_, std::to_string(rank_));  // in place of those that take back what was published
+  leave_actions().execute(*view_, std::to_string(rank_));
+}
+
 Error Attendance::went_too_early(int rank, std::string_view value) {
   call_next_attempt();
+  if (value.starts_with(declined_mark)) return {ErrorCode::rendezvous, std::string{value.substr(1)}, rank};
   if (!value.empty()) value.remove_prefix(1);
   return {ErrorCode::rendezvous,
           fmt::format("rank {} ({}) ended before all ranks had met: see its output. Restart all ranks that have ended "

@@ -44,6 +44,10 @@ class Attendance {
   /// For ranks that find in the second round that not all can do what they agreed on; all of them, or none.
   std::vector<std::string> exchange_fallbacks(std::string_view mine) { return exchange(third_round, mine); }
 
+  /// In place of the rounds: this rank cannot take part, for this reason, and the others fail with it instead of
+  /// waiting.
+  void decline(const Error& reason);
+
   /// All have met. The place stays taken while this rank's store is open.
   void complete();
 
@@ -60,6 +64,7 @@ class Attendance {
   void call_next_attempt();
   std::vector<std::string> exchange(std::string_view round, std::string_view mine);
   std::string departed(int rank);
+  bool has_declined(int rank);
   Error went_too_early(int rank, std::string_view value);
 
   std::shared_ptr<Store> store_;

@@ -133,6 +133,12 @@ void explain(Store& store, const std::string& all, const std::vector<std::string
   }
 }
 
+std::vector<std::string> read_keys(std::string_view name, int ranks) {
+  std::vector<std::string> keys;
+  for (int i = 1; i < ranks; ++i) keys.push_back(fmt::format("{}/read/{}", name, i));
+  return keys;
+}
+
 }  // namespace
 
 std::vector<std::string> exchange(Store& store, std::string_view name, int rank, int ranks, std::string_view mine,
@@ -141,8 +147,7 @@ std::vector<std::string> exchange(Store& store, std::string_view name, int rank,
   for (int i = 0; i < ranks; ++i) keys.push_back(fmt::format("{}/{}", name, i));
   store.set(keys[static_cast<std::size_t>(rank)], mine);
   const std::string all = fmt::format("{}/all", name);
-  std::vector<std::string> readers;
-  for (int i = 1; i < ranks; ++i) readers.push_back(fmt::format("{}/read/{}", name, i));
+  const std::vector<std::string> readers = read_keys(name, ranks);
   std::optional<std::vector<std::string>> values;
   if (rank == 0) {
     try {
@@ -168,6 +173,14 @@ std::vector<std::string> exchange(Store& store, std::string_view name, int rank,
     // A rank that has not read by now has failed, or will get an error of its own. This rank has all values.
   }
   return std::move(*values);
+}
+
+void decline(Store& store, std::string_view name, int rank, int ranks, std::string_view mine, const Error& reason) {
+  store.set(fmt::format("{}/{}", name, rank), mine);
+  if (rank == 0)
+    explain(store, fmt::format("{}/all", name), read_keys(name, ranks), reason);
+  else
+    store.set(fmt::format("{}/read/{}", name, rank), "");
 }
 
 }  // namespace tutti::rendezvous

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tutti/error.h"
 #include "tutti/store.h"
 
 namespace tutti::rendezvous {
@@ -20,5 +21,9 @@ namespace tutti::rendezvous {
 std::vector<std::string> exchange(Store& store, std::string_view name, int rank, int ranks, std::string_view mine,
                                   std::chrono::steady_clock::time_point deadline,
                                   const std::function<bool(int rank)>& has_left = nullptr);
+
+/// In place of exchange(): the others get `mine`, or what rank 0 says, and need not wait for this rank, which gives
+/// `reason`. Returns without waiting for them, of rank 0 after half a second at most.
+void decline(Store& store, std::string_view name, int rank, int ranks, std::string_view mine, const Error& reason);
 
 }  // namespace tutti::rendezvous

@@ -116,6 +116,84 @@ class StoreTimeout {
   milliseconds before_;
 };
 
+/// The settings of this rank, of its options and environment, before it looks for others.
+struct Settings {
+  rendezvous::Launch launch = {};
+  std::shared_ptr<detail::Context> context = std::make_shared<detail::Context>();
+  detail::JoinOptions join = {};
+  milliseconds setup_timeout{0};
+};
+
+Settings read_settings(const ConnectOptions& options) {
+  check_environment(environ);
+  settings::check_values();
+  Settings read{.launch = rendezvous::find_launch(options, variable)};
+  detail::Context& context = *read.context;
+  context.log = Log::from_environment(read.launch.rank, host_name());
+  introduce(context.log, read.launch);
+  context.timeout = settings::timeout(options.timeout);
+  context.deterministic = environment::is_on("TUTTI_DETERMINISTIC") || options.deterministic;
+  context.checksum = environment::is_on("TUTTI_CHECKSUM");
+  context.default_algorithms = variable("TUTTI_ALGO").value_or("");
+  context.tuning = settings::tuning(options.tuning_file);
+  context.given = settings::plans(options.plan_file);
+  context.kernels = &settings::kernels();
+  context.copy_policy = settings::copy_policy(*context.kernels);
+
+  context.injector = faults_of(read.launch);
+  open_records(context, read.launch);
+
+  detail::JoinOptions& join = read.join;
+  const settings::Transports transports = settings::transports(options.transport);
+  join.shm = transports.shm;
+  join.tcp = transports.tcp;
+  join.lost_after = settings::lost_after(options.lost_after);
+  join.rank = read.launch.rank;
+  join.size = read.launch.size;
+  join.spins = settings::spins();
+  join.topology = settings::topology();
+  choose_shortcuts(join, context.checksum, context.log);
+  join.secret = job_secret(options.secret_file);
+  join.foreign_store = read.launch.foreign;
+  join.congestion = settings::congestion();
+  read.setup_timeout = settings::timeout(options.setup_timeout);
+  join.deadline = deadline_after(read.setup_timeout);
+  return read;
+}
+
+/// Opens the store in which the ranks meet. It has the timeout of the set-up as long as `during_setup` is there.
+void open_place(const ConnectOptions& options, const std::shared_ptr<TlsProxies>& tls_proxies, Settings& own,
+                std::optional<StoreTimeout>& during_setup) {
+  auto& [launch, context, join, setup_timeout] = own;
+  join.tls_proxies = tls_proxies ? tls_proxies : job_tls_proxies(join.secret, options.tls);
+  const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
+  auto store =
+      options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);
+  if (!join.inproc) during_setup.emplace(store, setup_timeout);  // threads share theirs; their views have timeouts
+  context->log.info(Log::Subsystem::store,
+                    fmt::format("meets the others at {}, under \"{}\"",
+                                options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));
+  join.store = prefix_store(launch.prefix, std::move(store));
+  join.store->set_timeout(setup_timeout);
+  if (launch.size > 1 && !join.inproc) choose_address(launch, context->log, join);
+}
+
+/// Ranks that wait in a store of the program's learn there why this one does not come. Where a launcher names the
+/// place, it ends the others, or starts this rank again while they wait.
+void tell_others(const ConnectOptions& options, const Error& reason) noexcept {
+  constexpr milliseconds limit{5000};
+  if (!options.store) return;
+  try {
+    const rendezvous::Launch launch = rendezvous::find_launch(options, variable);
+    const StoreTimeout meanwhile{options.store, limit};
+    detail::JoinOptions join{.rank = launch.rank, .size = launch.size, .deadline = deadline_after(limit)};
+    join.store = prefix_store(launch.prefix, options.store);
+    detail::decline(join, reason);
+  } catch (...) {  // of a store of the program's own: anything
+    // They wait until their own deadline.
+  }
+}
+
 }  // namespace
 
 namespace detail {
@@ -123,55 +201,18 @@ namespace detail {
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads,
                   const std::shared_ptr<TlsProxies>& tls_proxies) try {
   const auto begin = detail::Clock::now();
-  check_environment(environ);
-  settings::check_values();
-  const rendezvous::Launch launch = rendezvous::find_launch(options, variable);
-  auto context = std::make_shared<detail::Context>();
-  context->log = Log::from_environment(launch.rank, host_name());
-  introduce(context->log, launch);
-  context->timeout = settings::timeout(options.timeout);
-  context->deterministic = environment::is_on("TUTTI_DETERMINISTIC") || options.deterministic;
-  context->checksum = environment::is_on("TUTTI_CHECKSUM");
-  context->default_algorithms = variable("TUTTI_ALGO").value_or("");
-  context->tuning = settings::tuning(options.tuning_file);
-  context->given = settings::plans(options.plan_file);
-  context->kernels = &settings::kernels();
-  context->copy_policy = settings::copy_policy(*context->kernels);
-
-  context->injector = faults_of(launch);
-  open_records(*context, launch);
-
-  detail::JoinOptions join;
-  join.inproc = threads;
-  const settings::Transports transports = settings::transports(options.transport);
-  join.shm = transports.shm;
-  join.tcp = transports.tcp;
-  join.lost_after = settings::lost_after(options.lost_after);
-  join.rank = launch.rank;
-  join.size = launch.size;
-  join.spins = settings::spins();
-  join.topology = settings::topology();
-  choose_shortcuts(join, context->checksum, context->log);
-  join.secret = job_secret(options.secret_file);
-  join.foreign_store = launch.foreign;
-  join.congestion = settings::congestion();
-  const milliseconds setup_timeout = settings::timeout(options.setup_timeout);
-  join.deadline = deadline_after(setup_timeout);
+  Settings own;
   std::optional<StoreTimeout> during_setup;
-  if (options.store || !launch.rendezvous.empty()) {
-    join.tls_proxies = tls_proxies ? tls_proxies : job_tls_proxies(join.secret, options.tls);
-    const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
-    auto store =
-        options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);
-    if (!threads) during_setup.emplace(store, setup_timeout);  // threads share theirs; their views have timeouts
-    context->log.info(Log::Subsystem::store,
-                      fmt::format("meets the others at {}, under \"{}\"",
-                                  options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));
-    join.store = prefix_store(launch.prefix, std::move(store));
-    join.store->set_timeout(setup_timeout);
-    if (launch.size > 1 && !threads) choose_address(launch, context->log, join);
+  try {
+    own = read_settings(options);
+    own.join.inproc = threads;
+    if (options.store || !own.launch.rendezvous.empty()) open_place(options, tls_proxies, own, during_setup);
+  } catch (const Error& error) {
+    if (!threads) tell_others(options, error);
+    throw;
   }
-  detail::join_ranks(*context, join);
+  const auto& context = own.context;
+  detail::join_ranks(*context, own.join);
   context->log.info(
       Log::Subsystem::init,
       fmt::format("joined after {:.3f} s", std::chrono::duration<double>(detail::Clock::now() - begin).count()));

@@ -360,4 +360,10 @@ void join_ranks(Context& context, const JoinOptions& options) {
   context.engine->set_patience(context.oversubscribed ? first_wait : patience, patience);
 }
 
+void decline(const JoinOptions& options, const Error& reason) {
+  rendezvous::Attendance attendance{options.store, options.rank, options.size, options.deadline};
+  if (options.rank == 0) agree_on_key(options, attendance.store());  // the others wait for it first
+  attendance.decline(reason);
+}
+
 }  // namespace tutti::detail

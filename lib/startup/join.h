@@ -45,4 +45,7 @@ struct JoinOptions {
 /// they can be reached; and a fourth if they are all on one host and shared memory has failed (lib/startup/access.h).
 void join_ranks(Context& context, const JoinOptions& options);
 
+/// In place of join_ranks(): the other ranks learn that this one cannot come, for this reason, and fail at once.
+void decline(const JoinOptions& options, const Error& reason);
+
 }  // namespace tutti::detail

@@ -66,6 +66,21 @@ static int by_id(int rank, int ranks) {
   return failures;
 }
 
+/// A rank with a wrong variable fails before it has met the others, which learn of it long before their deadline.
+static int with_wrong_variable(int rank, int ranks) {
+  tutti_comm* comm = NULL;
+  const tutti_connect_options options = {
+      .size = sizeof options, .rank = rank, .ranks = ranks, .id = &shared->id, .setup_timeout_ms = 300000};
+  if (rank == 0) CHECK(tutti_unique_id_create(&shared->id) == TUTTI_OK);
+  pthread_barrier_wait(&shared->barrier);
+  if (rank == ranks - 1) setenv("TUTTI_TRANSPORT", "pigeons", 1);
+  if (rank == ranks - 1)
+    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "pigeons", tutti_connect(&options, &comm));
+  else
+    CHECK_FAILS(TUTTI_RENDEZVOUS, "pigeons", tutti_connect(&options, &comm));
+  return failures;
+}
+
 /// The parent of the ranks has made it, and serves.
 static int by_id_of_parent(int rank, int ranks) {
   tutti_comm* comm = NULL;
@@ -120,6 +135,7 @@ int main(void) {
   pthread_barrier_init(&shared->barrier, &between_processes, most_ranks);
   int wrong = run_ranks(1, -1, refused);
   wrong += run_ranks(most_ranks, -1, by_id);
+  wrong += run_ranks(most_ranks, -1, with_wrong_variable);
   wrong += run_ranks(most_ranks, -1, by_all_gather);
   if (!sanitized) {
     CHECK(tutti_unique_id_create(&shared->id) == TUTTI_OK);

@@ -239,6 +239,40 @@ TEST_CASE("in any store a rank that ends by an error gives its place back, and t
   CHECK(error_of([&] { first.exchange_accesses(""); }).rank() == 1);
 }
 
+TEST_CASE("when a rank declines, the others fail with its reason at once, and all may meet anew") {
+  const TcpStoreServer server{any_port};
+  const auto in_memory = memory_store();
+  const auto over_tcp = [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); };
+  for (const std::string job : {"memory 0", "memory 1", "tcp 0", "tcp 1"}) {
+    CAPTURE(job);
+    const int culprit = job.ends_with('1') ? 1 : 0;
+    for (const bool declines : {true, false}) {
+      run_threads(3, [&](int rank) {
+        Attendance attendance{prefix_store(job, job.starts_with('m') ? in_memory : over_tcp()), rank, 3, late()};
+        if (!declines) {
+          CHECK(attendance.exchange_rank_infos("x") == Values{"x", "x", "x"});
+          return;
+        }
+        if (rank == culprit) return attendance.decline({ErrorCode::invalid_argument, "TUTTI_X is wrong"});
+        const Error error = error_of([&] { attendance.exchange_rank_infos("x"); });
+        CHECK(error.code() == ErrorCode::rendezvous);
+        CHECK(error.rank() == culprit);
+        CHECK_MESSAGE(contains(error.what(), "cannot take part: TUTTI_X is wrong"), error.what());
+        CHECK_MESSAGE(!contains(error.what(), "has ended"), error.what());
+      });
+    }
+  }
+}
+
+TEST_CASE("a rank that has declined may come again before the others, which then know nothing of it") {
+  const auto store = memory_store();
+  Attendance{store, 1, 2, late()}.decline({ErrorCode::invalid_argument, "TUTTI_X is wrong"});
+  Attendance again{store, 1, 2, late()}, other{store, 0, 2, late()};
+  const std::string published = "0/rank_info/1";
+  CHECK_FALSE(store->check({&published, 1}));
+  run_threads(2, [&](int rank) { CHECK((rank == 0 ? other : again).exchange_rank_infos("x") == Values{"x", "x"}); });
+}
+
 TEST_CASE("a third round brings what was published for it") {
   const auto store = memory_store();
   run_threads(3, [&](int rank) {

@@ -23,6 +23,9 @@ class Backend(World):
     def test_groups(self):
         self.world("sub_groups", "several_worlds", "not_reconfigured", "monitored", "monitored_by_some", "wrong_calls", "information")
 
+    def test_wrong_variable_of_one(self):
+        self.world("wrong_variable_of_one")
+
     def test_beside_accelerators(self):
         self.world("beside_accelerators")
 

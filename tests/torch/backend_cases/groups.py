@@ -2,11 +2,13 @@
 
 import datetime
 import inspect
+import os
+import time
 
 import torch
 import torch.distributed as dist
 
-from . import backend, case, ended_by, fails, holds
+from . import PATIENCE, backend, case, ended_by, fails, holds
 
 
 @case
@@ -41,6 +43,28 @@ def sub_groups(rank, size):
     holds(tensor.item() == size)
     split = dist.group.WORLD._get_backend(torch.device("cpu"))
     holds(split.supports_splitting)
+
+
+@case
+def wrong_variable_of_one(rank, size):
+    """A rank that cannot take part tells the others, which need not wait for it until their timeout."""
+    import pytutti.torch
+
+    def world():
+        return dist.new_group(range(size), pg_options=pytutti.torch.Options(transport="tcp"))
+
+    begin = time.monotonic()
+    for culprit in (size - 1, 0):
+        if rank == culprit:
+            os.environ["TUTTI_GPU_MODE"] = "pigeons"
+            fails(ValueError, "pigeons", world)
+            del os.environ["TUTTI_GPU_MODE"]
+        else:
+            fails(dist.DistBackendError, "pigeons", world)
+    holds(time.monotonic() - begin < PATIENCE / 4)  # half of the timeout of one group
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=world())
+    holds(tensor.item() == size)
 
 
 @case

@@ -14,20 +14,25 @@ using Bytes = std::vector<std::uint8_t>;
 
 // A program may make, destroy and make again a group of one name, and an attempt may fail on some ranks before others
 // have begun it. So rounds are numbered: rank 0 begins a new one each time, and says so in the store if it has failed.
-// Another rank takes part in the first round that it has not been in and that has not failed; a number in the store
-// outlives its process.
+// Another rank takes part in the first round that it has not been in and that has not failed; of the last one it takes
+// the error. A number in the store outlives its process.
 const Bytes given_up{0};
 
 std::string key_of(std::int64_t round, const char* what) { return c10::str("tutti/", round, "/", what); }
 
 std::string next_round_of(int rank) { return c10::str("tutti/next/", rank); }
 
+/// The error of rank 0 in place of an id: never as long as one.
+Bytes instead_of_id(std::string error) {
+  if (error.size() == sizeof(tutti_unique_id)) error += '.';
+  return {error.begin(), error.end()};
+}
+
 /// Rank 0 opens a place to meet and publishes its id; if it cannot, its error, so that the others do not wait.
 tutti_unique_id publish(c10d::Store& store, const std::string& key) {
   tutti_unique_id id{};
   if (const tutti_result result = tutti_unique_id_create(&id); result != TUTTI_OK) {
-    const std::string error = tutti_last_error();
-    store.set(key, Bytes(error.begin(), error.end()));
+    store.set(key, instead_of_id(tutti_last_error()));
     fail(result);
   }
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(id.bytes);
@@ -57,11 +62,11 @@ tutti_unique_id fetch(c10d::Store& store, std::int64_t& round, int rank, std::ch
   do {
     bytes = await(store, key_of(round, "id"), rank, timeout);
     round = store.add(next_round_of(rank), 1);
-  } while (bytes == given_up);
+  } while (bytes == given_up || (bytes.size() != sizeof(tutti_unique_id) && store.check({key_of(round, "id")})));
   --round;
   tutti_unique_id id{};
   if (bytes.size() != sizeof id.bytes)
-    fail_with("tutti: rank 0 could not open a place to meet: " + std::string(bytes.begin(), bytes.end()));
+    fail_with("tutti: rank 0 has failed before the ranks could meet: " + std::string(bytes.begin(), bytes.end()));
   std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
   return id;
 }
@@ -72,7 +77,8 @@ tutti_unique_id fetch(c10d::Store& store, std::int64_t& round, int rank, std::ch
   const std::string key = key_of(round, "failure");
   std::string first;
   try {
-    if (rank == 0) store.set(key_of(round, "id"), given_up);
+    // A wrong argument or variable is wrong in the next round, too, so ranks that come later need not wait for that.
+    if (rank == 0) store.set(key_of(round, "id"), is_wrong_call(result) ? instead_of_id(own) : given_up);
     if (store.check({key})) {
       const Bytes bytes = store.get(key);
       first.assign(bytes.begin(), bytes.end());
