@@ -14,6 +14,7 @@
 #include "lib/base/environment.h"
 #include "lib/failure/inject.h"
 #include "lib/security/job_secret.h"
+#include "rendezvous/interfaces.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -60,6 +61,12 @@ class AsEnvironment {
   char** before_ = ::environ;
   std::vector<char*> entries_;
 };
+
+/// Refuses names of interfaces that this host lacks, as each rank would.
+void check_interfaces() {
+  const rendezvous::Lookup lookup = variable;
+  rendezvous::choose_among(rendezvous::interfaces(), "", {lookup});
+}
 
 }  // namespace
 
@@ -122,6 +129,7 @@ void check_variables(const Job& job) {
   check_environment(::environ);
   settings::check_variables();
   detail::parse_faults(variable("TUTTI_INJECT").value_or(""), job.ranks());
+  if (job.ranks() > 1 && variable("TUTTI_SOCKET_IFNAME")) check_interfaces();
 }
 
 std::string describe_ranks(const Job& job) {

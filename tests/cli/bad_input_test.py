@@ -184,9 +184,16 @@ class Variables(Case):
         self.assertEqual(done.code, 0, done)
 
     def test_an_interface_that_is_not_there(self):
-        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_SOCKET_IFNAME": "=nosuch0"})
-        self.assertEqual(done.code, 1, done)
-        self.assertSays(done.err, "invalid_argument: no network interface matches TUTTI_SOCKET_IFNAME==nosuch0")
+        refused = r"no network interface matches TUTTI_SOCKET_IFNAME==nosuch0\. This host has: .*lo "
+        for nodes in ((), ("--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "127.0.0.1:1", "--insecure")):
+            with self.subTest(nodes=nodes):
+                self.assertRunRefuses(refused, *nodes, env={"TUTTI_SOCKET_IFNAME": "=nosuch0"})
+                self.assertRunRefuses(refused, *nodes, "-x", "TUTTI_SOCKET_IFNAME==nosuch0")
+        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_SOCKET_IFNAME": "nosuch7,lo"})
+        self.assertEqual(done.code, 0, done)
+        done = harness.run(harness.JOIN, env={"TUTTI_SOCKET_IFNAME": "=nosuch0", "TUTTI_RDZV": f"file://{self.folder}/m",
+                                              "TUTTI_RANK": "0", "TUTTI_SIZE": "2"})
+        self.assertFailsAt(done, "invalid_argument: " + refused + ".*")
 
     def test_an_option_is_refused_in_the_words_of_its_variable(self):
         for value, why in (("smh", r'"smh" is not a transport, accepted: list of .*\. Did you mean "shm"\?\n'),
