@@ -61,5 +61,20 @@ TEST_CASE("a rank that ends tells a peer of its aborts although another one does
   }
 }
 
+TEST_CASE("a rank that ends does not wait for a peer that listens no longer") {
+  bool at_once = false;
+  for (int attempt = 0; attempt < 5 && !at_once; ++attempt) {  // the machine may be busy
+    Trio ranks;
+    auto& aborting = *ranks.aborting->transport;
+    aborting.open(2, 1);
+    ranks.told.reset();
+    aborting.abort_channel(1, abort_reason);
+    const auto start = Clock::now();
+    ranks.aborting.reset();
+    at_once = Clock::now() - start < 500ms;  // a courier has 1 s
+  }
+  CHECK(at_once);
+}
+
 }  // namespace
 }  // namespace tutti::transport::testing

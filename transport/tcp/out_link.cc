@@ -44,7 +44,7 @@ bool hear(std::span<const net::Socket> sockets, const FrameQueue& queue, int mil
 }  // namespace
 
 OutLink::OutLink(TcpContext& shared, int peer, Channel channel, Manner manner)
-    : Link(peer, channel), context_(shared), shares_(manner == Manner::normal), quiet_(manner == Manner::quiet) {}
+    : Link(peer, channel), context_(shared), manner_(manner), quiet_(is_aside()) {}
 
 OutLink::~OutLink() {
   disconnect();

@@ -20,8 +20,9 @@ class InLink;
 /// connections are shared, an InLink reads what the peer sends on them.
 class OutLink final : public Link {
  public:
-  /// A `quiet` link tells the sink nothing. It has a connection of its own, which it tries to get until say_bye().
-  enum class Manner { normal, quiet };
+  /// A `quiet` link tells the sink nothing. It has a connection of its own, which it tries to get until say_bye(). A
+  /// `courier` is the same, but ends if the peer refuses the connection: then it listens no longer, so it has gone.
+  enum class Manner { normal, quiet, courier };
 
   OutLink(TcpContext& context, int peer, Channel channel, Manner manner = Manner::normal);
   ~OutLink() override;
@@ -73,7 +74,7 @@ class OutLink final : public Link {
     dead,
   };
 
-  bool is_aside() const noexcept { return !shares_; }
+  bool is_aside() const noexcept { return manner_ != Manner::normal; }
   bool busy() const noexcept;
   void make_busy() noexcept;
   std::vector<net::Socket> take_sockets() noexcept;
@@ -97,7 +98,7 @@ class OutLink final : public Link {
 
   TcpContext& context_;
   State state_ = State::idle;
-  const bool shares_;  ///< it shares its connection with the link in the other direction
+  const Manner manner_;  ///< normal: it shares its connection with the link in the other direction
   bool quiet_;
   bool said_bye_ = false;
   bool on_busy_list_ = false;

@@ -37,7 +37,7 @@ void OutLink::begin() noexcept {
   const auto now = Clock::now();
   give_up_at_ = now + context_.connect_timeout;
   if (adopt()) return;
-  if (shares_ && context_.rank > peer()) {
+  if (!is_aside() && context_.rank > peer()) {
     state_ = State::expecting;
     retry_at_ = now + expectation;
     return;
@@ -46,7 +46,7 @@ void OutLink::begin() noexcept {
 }
 
 bool OutLink::adopt() noexcept {
-  InLink* const reader = shares_ ? context_.unshared(peer(), channel()) : nullptr;
+  InLink* const reader = is_aside() ? nullptr : context_.unshared(peer(), channel());
   if (reader == nullptr) return false;
   sockets_ = reader->share(*this);
   if (sockets_.empty()) return false;  // the attempt to make a connection will say why
@@ -61,7 +61,7 @@ void OutLink::opened() noexcept {
   sockets_ = connecting_->take();
   connecting_.reset();
   queue_.deal_to(sockets_.size());
-  if (shares_) {
+  if (!is_aside()) {
     std::vector<net::Socket> twins = duplicates(sockets_);
     if (twins.empty()) return connect_failed(errno);
     context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twins), this));
@@ -109,7 +109,7 @@ bool OutLink::continue_connecting() noexcept {
 void OutLink::connect_failed(int error) noexcept {
   disconnect();
   const auto now = Clock::now();
-  if (is_aside() && said_bye_) {
+  if (is_aside() && (said_bye_ || (manner_ == Manner::courier && error == ECONNREFUSED))) {
     state_ = State::dead;
     return;
   }

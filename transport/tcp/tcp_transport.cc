@@ -197,7 +197,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
     if (link->ended()) continue;
     Courier courier{{closing_message.begin(), closing_message.end()}, {}, link->release(), until};
     if (!name.aside) {
-      courier.link = std::make_unique<tcp::OutLink>(*context_, name.peer, channel, tcp::OutLink::Manner::quiet);
+      courier.link = std::make_unique<tcp::OutLink>(*context_, name.peer, channel, tcp::OutLink::Manner::courier);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
       courier.link->progress();
       links.push_back(courier.link.get());
