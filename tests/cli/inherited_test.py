@@ -53,7 +53,7 @@ class Inherited(Case):
         how = inheriting(ALL, ALL)
         done = tutti("bench", "barrier", "-g", "2", "-n", "5", "--format", "csv", **how)
         self.assertEqual((done.code, len(done.lines)), (0, 2), done)
-        done = tutti("tune", "barrier", "-g", "2", "--transport", "shm", "--time", "0.1", "-o", self.folder / "t", **how)
+        done = tutti("tune", "barrier", "-g", "2", "--transport", "shm", "--time", "1", "-o", self.folder / "t", **how)
         self.assertEqual(done.code, 0, done)
         self.assertEqual(tutti("doctor", **how).code, tutti("doctor").code)
 
