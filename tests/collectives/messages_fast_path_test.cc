@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/index.h"
 #include "lib/observe/black_box_reader.h"
 #include "tests/support/sample.h"
 #include "tests/support/scratch.h"
@@ -276,7 +277,7 @@ std::vector<std::uint32_t> content(std::size_t count, int rank, int round) {
     std::iota(numbers.begin(), numbers.end(), 0U);
     return numbers;
   }();
-  const auto first = static_cast<std::size_t>(1000 * rank + 7 * round);
+  const std::size_t first = 1000 * at(rank) + 7 * at(round);
   REQUIRE(first + count <= most);
   const std::span words = std::span{ascending}.subspan(first, count);
   return {words.begin(), words.end()};

@@ -64,7 +64,7 @@ TEST_CASE("connecting to a host that answers nothing ends where the program want
     to.sin_family = AF_INET;
     to.sin_port = htons(address.port());
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    static_cast<void>(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to));
   }
   CHECK(end_of([&] { rendezvous::connect_to(endpoint, Clock::now() + patience); }) == ErrorCode::aborted);
 }
