@@ -4,10 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
-#include <semaphore>
 #include <span>
 #include <vector>
 
+#include "tests/support/signal.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -50,16 +50,6 @@ TEST_CASE("bytes taken at once are credited to their sender, which could not sen
     if (comm.rank() == 0) CHECK(at_once > messages * 9 / 10);
   });
 }
-
-/// What one rank waits for and another one says, without messages.
-class Signal {
- public:
-  void give() { semaphore_.release(); }
-  void await() { REQUIRE(semaphore_.try_acquire_for(30s)); }
-
- private:
-  std::counting_semaphore<> semaphore_{0};
-};
 
 TEST_CASE("a send that lacks credit looks for it and leaves other ranks' messages where they are") {
   struct {

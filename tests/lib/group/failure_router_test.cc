@@ -3,10 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,12 +18,14 @@
 #include "tests/lib/failure/played_ranks.h"
 #include "tests/support/address_kinds.h"
 #include "tests/support/alone.h"
+#include "tests/support/signal.h"
 
 namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::OverUnix;
+using testing::Signal;
 
 /// So rare beats that a busy machine makes nobody count as lost.
 constexpr WatchSettings settings{.beat = 200ms, .lost = 2s};
@@ -51,34 +51,8 @@ struct Watching {
   std::optional<ControlConnection> second;
 };
 
-/// Keeps a function that the program has given to then() until the test ends it.
-class Gate {
- public:
-  void open() {
-    const std::lock_guard lock{mutex_};
-    is_open_ = true;
-    changed_.notify_all();
-  }
-  void pass(FailureDetector::Clock::time_point deadline) {
-    std::unique_lock lock{mutex_};
-    is_reached_ = true;
-    changed_.notify_all();
-    changed_.wait_until(lock, deadline, [this] { return is_open_; });
-  }
-  bool wait_until_reached(FailureDetector::Clock::time_point deadline) {
-    std::unique_lock lock{mutex_};
-    return changed_.wait_until(lock, deadline, [this] { return is_reached_; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_reached_ = false;
-  bool is_open_ = false;
-};
-
 TEST_CASE("a rank goes on listening and sending heartbeats while a function of the program's runs for a failure") {
-  Gate gate;
+  Signal runs, may_end;  // a function that the program has given to then()
   Watching rank;
   CommunicatorState state{rank.context, group_id, {0}};
   int value = 0;
@@ -90,7 +64,10 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
                                           .peer = 0,
                                           .tag = 7,
                                           .timeout = 60s});
-  receive.then([&](const Error*) { gate.pass(rank.deadline); });
+  receive.then([&](const Error*) {
+    runs.give();
+    may_end.comes();
+  });
   rank.context->engine->submit(receive);
 
   const auto tell = [&](std::uint64_t group) {
@@ -98,7 +75,7 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
                        .failure = {.group = group, .code = ErrorCode::aborted, .culprit = 1, .text = "why"}});
   };
   tell(group_id);
-  REQUIRE(gate.wait_until_reached(rank.deadline));
+  runs.await();
   // As the rank itself does, this one listens for longer than others wait before they call a rank lost.
   for (auto heard = 0ms; heard < settings.lost * 3 / 2; heard += settings.beat) {
     REQUIRE(played::hear(*rank.second, ControlMessage::Kind::beat, 1, rank.deadline));
@@ -107,7 +84,7 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
   // Others are told of what happens meanwhile.
   tell(group_id + 2);
   CHECK(played::hear(*rank.second, ControlMessage::Kind::failure, 1, rank.deadline));
-  gate.open();
+  may_end.give();
   rank.context->engine->exclusively([] {});
   CHECK(receive.done());
   receive.release();
