@@ -124,10 +124,10 @@ struct Settings {
   milliseconds setup_timeout{0};
 };
 
-Settings read_settings(const ConnectOptions& options) {
+void read_settings(const ConnectOptions& options, Settings& read) {
   check_environment(environ);
   settings::check_values();
-  Settings read{.launch = rendezvous::find_launch(options, variable)};
+  read.launch = rendezvous::find_launch(options, variable);
   detail::Context& context = *read.context;
   context.log = Log::from_environment(read.launch.rank, host_name());
   introduce(context.log, read.launch);
@@ -158,7 +158,6 @@ Settings read_settings(const ConnectOptions& options) {
   join.congestion = settings::congestion();
   read.setup_timeout = settings::timeout(options.setup_timeout);
   join.deadline = deadline_after(read.setup_timeout);
-  return read;
 }
 
 /// Opens the store in which the ranks meet. It has the timeout of the set-up as long as `during_setup` is there.
@@ -204,7 +203,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   Settings own;
   std::optional<StoreTimeout> during_setup;
   try {
-    own = read_settings(options);
+    read_settings(options, own);
     own.join.inproc = threads;
     if (options.store || !own.launch.rendezvous.empty()) open_place(options, tls_proxies, own, during_setup);
   } catch (const Error& error) {
