@@ -164,15 +164,19 @@ class CollectiveCalls {
 
   static detail::Request request(Collective collective, const detail::ConstBuffer& in, const detail::Buffer& out,
                                  const Op* op, const CallOptions& options, const Extra& extra) {
-    detail::Request request{.collective = collective, .input = in, .output = out, .op = op, .root = extra.root};
-    request.algorithm = options.algorithm;
-    request.timeout = options.timeout;
-    request.variable = extra.counts != nullptr;
-    if (extra.counts) request.counts = extra.counts->counts(), request.displacements = extra.counts->displacements();
-    if (extra.recv_counts)
-      request.recv_counts = extra.recv_counts->counts(),
-      request.recv_displacements = extra.recv_counts->displacements();
-    return request;
+    using Numbers = std::span<const std::size_t>;
+    return {.collective = collective,
+            .input = in,
+            .output = out,
+            .op = op,
+            .root = extra.root,
+            .counts = extra.counts ? extra.counts->counts() : Numbers{},
+            .recv_counts = extra.recv_counts ? extra.recv_counts->counts() : Numbers{},
+            .variable = extra.counts != nullptr,
+            .displacements = extra.counts ? extra.counts->displacements() : Numbers{},
+            .recv_displacements = extra.recv_counts ? extra.recv_counts->displacements() : Numbers{},
+            .algorithm = options.algorithm,
+            .timeout = options.timeout};
   }
   template <class Buffer>
   Result perform(const detail::Request& request, const CallOptions& options) {
