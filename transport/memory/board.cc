@@ -96,23 +96,6 @@ std::uint64_t Board::latest_of(int rank) const noexcept {
   return round;
 }
 
-void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
-                  const CallWords* before) noexcept {
-  posts_now_ = posts(++round_);
-  ring_.begin(round_);
-  lone_ring_.begin(round_);
-  if (is_cut_) return;
-  Post& mine = posts_now_[rank_];
-  mine.round.store(round_ | is_written, std::memory_order_release);  // says also that earlier rounds have been read
-  std::atomic_thread_fence(std::memory_order_release);
-  mine.history = history;
-  for (std::size_t i = 0; i < call.size(); ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
-  for (std::size_t i = 0; before && i < before->size(); ++i)
-    mine.before[i].store((*before)[i], std::memory_order_relaxed);
-  mine.oldest_running.store(oldest_running, std::memory_order_relaxed);
-  mine.round.store(round_, std::memory_order_release);
-}
-
 // The compiler emits a prefetch for writing only if this function is allowed to use that instruction.
 #if defined(__x86_64__)
 __attribute__((target("prfchw")))

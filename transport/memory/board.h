@@ -76,11 +76,10 @@ class Board {
   }
   /// Some of these rounds may be shorter than the longest.
   bool may_begin(const Reservation& all) noexcept {
-    return std::ranges::all_of(every_flow, [&](Flow flow) {
-      const auto& [is_there, size] = all.of(flow);
-      return !is_there ||
-             (may_begin(size, flow, all.rounds) && (all.rounds == 1 || size <= AreaLayout::most_in_area ||
-                                                    may_begin(AreaLayout::most_in_area, flow, all.rounds)));
+    return std::ranges::all_of(all.parts(), [&](const Reservation::Part& part) {
+      return may_begin(part.size, part.flow, all.rounds()) &&
+             (all.rounds() == 1 || part.size <= AreaLayout::most_in_area ||
+              may_begin(AreaLayout::most_in_area, part.flow, all.rounds()));
     });
   }
   /// The same for the slot of the next round.
@@ -115,7 +114,13 @@ class Board {
   /// calls up to this one. All its calls before number `oldest_running` have ended. `before` is its previous call, or
   /// null if its previous post shows that.
   void begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
-             const CallWords* before) noexcept;
+             const CallWords* before) noexcept {
+    posts_now_ = posts(++round_);
+    ring_.begin(round_);
+    lone_ring_.begin(round_);
+    if (!is_cut_) [[likely]]
+      write(posts_now_[rank_], history, call, oldest_running, before);
+  }
   /// Tells the others on which core this rank is, from 0; -1: it is not known.
   void say_core(int core) noexcept {
     core_ = core + 1;
@@ -235,6 +240,17 @@ class Board {
   }
   Post& post(int rank, std::uint64_t round) const noexcept { return posts(round)[rank]; }
   Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
+  void write(Post& post, std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
+             const CallWords* before) const noexcept {
+    post.round.store(round_ | is_written, std::memory_order_release);  // says also that earlier rounds have been read
+    std::atomic_thread_fence(std::memory_order_release);
+    post.history = history;
+    for (std::size_t i = 0; i < call.size(); ++i) post.call[i].store(call[i], std::memory_order_relaxed);
+    if (before) [[unlikely]]
+      for (std::size_t i = 0; i < before->size(); ++i) post.before[i].store((*before)[i], std::memory_order_relaxed);
+    post.oldest_running.store(oldest_running, std::memory_order_relaxed);
+    post.round.store(round_, std::memory_order_release);
+  }
   void try_lone_ring() noexcept;
   bool uses_lone_ring(Flow flow) const noexcept {
     return flow == Flow::from_one && lone_ring_use_ == LoneRingUse::in_use;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tutti::transport {
 
@@ -29,19 +30,26 @@ struct MemoryNeed {
 };
 
 /// Rounds that a rank will begin without asking each time whether there is room.
-struct Reservation {
+class Reservation {
+ public:
   struct Part {
-    bool is_there = false;
+    Flow flow = Flow::one_way;
     std::size_t size = 0;  ///< the most that it contributes to one of them
   };
-  std::uint64_t rounds = 0;  ///< of all flows
-  std::array<Part, every_flow.size()> parts{};
-  const Part& of(Flow flow) const noexcept { return parts[static_cast<std::size_t>(flow)]; }
   void add(std::size_t contribution, Flow flow) {
-    ++rounds;
-    Part& part = parts[static_cast<std::size_t>(flow)];
-    part = {true, std::max(part.size, contribution)};
+    ++rounds_;
+    const auto known = static_cast<std::size_t>(std::ranges::find(parts(), flow, &Part::flow) - parts().begin());
+    part_count_ = std::max(part_count_, known + 1);
+    parts_[known] = {flow, std::max(parts_[known].size, contribution)};
   }
+  std::uint64_t rounds() const noexcept { return rounds_; }
+  /// One for each flow that there is. Most calls have one.
+  std::span<const Part> parts() const noexcept { return std::span{parts_}.first(part_count_); }
+
+ private:
+  std::array<Part, every_flow.size()> parts_{};
+  std::size_t part_count_ = 0;
+  std::uint64_t rounds_ = 0;  ///< of all flows
 };
 
 /// Areas of one size: each rank has `depth` of them, which it uses in turn, round by round.
@@ -82,10 +90,8 @@ struct AreaLayout {
   /// reads before the last.
   bool has_room_for(std::uint64_t rounds, std::size_t size, Flow flow) const noexcept;
   bool has_room_for(const Reservation& all) const noexcept {
-    return std::ranges::all_of(every_flow, [&](Flow flow) {
-      const auto& [is_there, size] = all.of(flow);
-      return !is_there || has_room_for(all.rounds, size, flow);
-    });
+    return std::ranges::all_of(all.parts(),
+                               [&](const auto& part) { return has_room_for(all.rounds(), part.size, part.flow); });
   }
 
   AreaSet small;
