@@ -45,9 +45,11 @@ class BoardTrace {
     if (recorder_ && times_.waited_since == 0) [[unlikely]]
       times_.waited_since = trace::ticks();
   }
-  void posted(const Round& round) noexcept {
+  /// `round()` makes the Round.
+  template <class MakeRound>
+  void posted(const MakeRound& round) noexcept {
     if (recorder_) [[unlikely]]
-      note_post(round);
+      note_post(round());
   }
   /// A call that was begun inline, and is now an operation, has records of its own.
   void taken_over(const Round& round) noexcept {
@@ -64,14 +66,18 @@ class BoardTrace {
     if (recorder_) [[unlikely]]
       times_.here = trace::ticks_after();
   }
-  void taken(const Round& round) noexcept {
-    if (recorder_ && round.has_own_records()) [[unlikely]]
-      record_take(round);
+  template <class MakeRound>
+  void taken(const MakeRound& round) noexcept {
+    if (recorder_) [[unlikely]]
+      note_take(round());
   }
 
  private:
   trace::Record record_of(const Round& round, trace::Kind kind) const noexcept;
   void note_post(const Round& round) noexcept;
+  void note_take(const Round& round) noexcept {
+    if (round.has_own_records()) record_take(round);
+  }
   void record_post(const Round& round) noexcept;
   void record_turn(const Round& round) noexcept;
   void record_copy(const Round& round, std::int64_t begin, std::size_t bytes) noexcept;

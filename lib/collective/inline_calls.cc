@@ -74,15 +74,18 @@ std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchrono
 }
 
 // ---- For the owner of the engine, who gives it up here ----------------------------------------------------------
+// What a tiny call passes is inlined. Registers that functions save and restore are a third of its stores, and those
+// behind its post wait in line with it. Once 64 of them do, the call stalls (2 cores of a Zen 4, broadcast of 4 B back
+// to back: 0.150 us with a call for each function, 0.105 without).
 
-bool InlineCalls::run_owned(const PreparedCall& call) {
+[[gnu::always_inline]] inline bool InlineCalls::run_owned(const PreparedCall& call) {
   Begun begun;
   if (!may_begin(call)) return false;
   if (!do_owned(call, begun)) go_on(call, begun, false).wait();
   return true;
 }
 
-bool InlineCalls::may_begin(const PreparedCall& call) {
+[[gnu::always_inline]] inline bool InlineCalls::may_begin(const PreparedCall& call) {
   const auto is_free = [&] {
     return call.links ? !collectives_.busy() && links_.may_begin(*call.links) : board_.is_free_for(call.board);
   };
@@ -93,7 +96,7 @@ bool InlineCalls::may_begin(const PreparedCall& call) {
 }
 
 /// False: the others have not come yet. The call must go_on(), and this thread still owns the engine.
-bool InlineCalls::do_owned(const PreparedCall& call, Begun& begun) {
+[[gnu::always_inline]] inline bool InlineCalls::do_owned(const PreparedCall& call, Begun& begun) {
   if (!(call.links ? do_over_links(call, begun) : do_on_board(call, begun))) return false;
   collectives_.count_made();
   history_.end(history_.last_number());
@@ -101,7 +104,7 @@ bool InlineCalls::do_owned(const PreparedCall& call, Begun& begun) {
   return true;
 }
 
-bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
+[[gnu::always_inline]] inline bool InlineCalls::do_on_board(const PreparedCall& call, Begun& begun) {
   const transport::CallWords& before = history_.call(history_.last_number());
   const transport::CallWords& words =
       history_.begin(call.words, call.planned.prepared, call.planned.location.given(), group_.within());
@@ -133,7 +136,7 @@ bool InlineCalls::do_over_links(const PreparedCall& call, Begun& begun) {
 }
 
 /// Returns the time.
-std::int64_t InlineCalls::note_begin(const PreparedCall& call, Begun& begun) noexcept {
+[[gnu::always_inline]] inline std::int64_t InlineCalls::note_begin(const PreparedCall& call, Begun& begun) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
   const std::int64_t now = box ? black_box::coarse_now() : 0;
   if (box) begun.flight = box->begin_again(call.record, history_.last_number(), now);
