@@ -83,6 +83,22 @@ Pending& make_collective(CommunicatorState& state, const Request& request) {
   return pending;
 }
 
+/// A function of its own, so that a call that is repeated saves no registers for this one.
+[[gnu::noinline]] void perform_anew(CommunicatorState& state, const Request& request) {
+  Group& group = state.group;
+  check_request(request, group);
+  refuse_device_memory(request, group);
+  if (OwnParts::are_needed_for(request)) {
+    OwnParts parts{request, group.rank()};
+    parts.collect_input();
+    start_waited(group, state.collectives.make(parts.request())).wait();
+    return parts.spread_output();
+  }
+  InlineCalls* const inline_calls = state.collectives.inline_calls();
+  if (inline_calls && inline_calls->run(request)) return;
+  start_waited(group, state.collectives.make(request)).wait();
+}
+
 Buffer writable(ConstBuffer data) {
   return {const_cast<void*>(data.data), data.count, data.type, data.unit};
 }  // a send only reads
@@ -148,19 +164,9 @@ Work Communicator::start_collective(const detail::Request& request) {
 }
 
 void Communicator::perform(const detail::Request& request) {
-  detail::Group& group = detail::called(state_, request.collective);
+  detail::called(state_, request.collective);
   detail::InlineCalls* const inline_calls = state_->collectives.inline_calls();
-  if (inline_calls && inline_calls->run_again(request)) return;
-  detail::check_request(request, group);
-  detail::refuse_device_memory(request, group);
-  if (detail::OwnParts::are_needed_for(request)) {
-    detail::OwnParts parts{request, group.rank()};
-    parts.collect_input();
-    detail::start_waited(group, state_->collectives.make(parts.request())).wait();
-    return parts.spread_output();
-  }
-  if (inline_calls && inline_calls->run(request)) return;
-  detail::start_waited(group, state_->collectives.make(request)).wait();
+  if (!inline_calls || !inline_calls->run_again(request)) detail::perform_anew(*state_, request);
 }
 
 Persistent Communicator::prepare_collective(const detail::Request& request) {

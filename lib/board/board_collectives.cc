@@ -149,7 +149,7 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 }
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
-  get_ready_to_wait(*entry.call);
+  bool waits = get_ready_to_wait(*entry.call);
   std::optional<compute::FloatEnvironment> environment;
   if (entry.call->computes()) environment.emplace();  // now, while the others' posts are on their way
   while (all_are_here(entry) || wait_for_all(entry)) {
@@ -158,32 +158,34 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
     read_ += entry.call->take(*board_, round_);
     trace_.taken([&] { return round_of(entry); });
     if (round_ + 1 == entry.call->rounds()) {
-      if (!waits_in_round(*entry.call)) fetch_next_post(*entry.call);
+      if (!waits) fetch_next_post(*entry.call, false);
       round_ = 0;
       return true;
     }
     ++round_;
     [[maybe_unused]] const bool has_begun = begin(entry);
     assert(has_begun);  // see BoardCall::may_run_inline()
-    get_ready_to_wait(*entry.call);
+    waits = get_ready_to_wait(*entry.call);
   }
   return false;
 }
 
-/// Lets the others' posts come before this rank looks for them.
-[[gnu::always_inline]] inline void BoardCollectives::get_ready_to_wait(const BoardCall& call) noexcept {
+/// Lets the others' posts come before this rank looks for them. False: it waits for none.
+[[gnu::always_inline]] inline bool BoardCollectives::get_ready_to_wait(const BoardCall& call) noexcept {
   const bool come_now = is_exchange(call, round_) && !group_.context().oversubscribed;
   for (int pauses = come_now ? pauses_before_looking : 0; pauses > 0; --pauses) pause_shortly();
-  if (waits_in_round(call)) fetch_next_post(call);
+  const bool waits = !call.awaited(round_).empty();
+  if (waits) fetch_next_post(call, true);
+  return waits;
 }
 
 /// Prefetches what this rank writes next, in this call or in another one like it. Readers of earlier posts hold those
 /// lines. A rank whose call ends with a post, such as the root of a broadcast, does so before it returns, rather than
 /// wait for the lines in its next call (2 cores of a Xeon, reduce of 32 KiB: 5.2 us without, 3.3 with).
-[[gnu::always_inline]] inline void BoardCollectives::fetch_next_post(const BoardCall& call) noexcept {
+[[gnu::always_inline]] inline void BoardCollectives::fetch_next_post(const BoardCall& call, bool waits) noexcept {
   const int next = round_ + 1 < call.rounds() ? round_ + 1 : 0;
   const std::size_t size = call.size_of_round(next);
-  const bool cores_are_shared = group_.context().oversubscribed, waits = waits_in_round(call);
+  const bool cores_are_shared = group_.context().oversubscribed;
   const auto keep_up = [this] { return board_->is_here((group_.rank() + 1) % group_.size()); };  // looks at one of them
   if (size <= most_fetched(cores_are_shared, waits) || (!cores_are_shared && !waits && keep_up()))
     board_->fetch_next(size, call.flow(next));
@@ -331,12 +333,6 @@ void BoardCollectives::fail_for_other_call(int rank, const Entry& entry) noexcep
   if (std::exchange(stuck_, true)) return;
   const transport::Frame ours = transport::frame_of(*entry.words);
   group_.suspect(collectives_.mismatch(rank, ours, ours));
-}
-
-bool BoardCollectives::heed_abort(int rank) noexcept {
-  const auto words = board_->abort_reason(rank);
-  if (words) group_.fail(*words);
-  return words.has_value();
 }
 
 [[gnu::always_inline]] inline bool BoardCollectives::all_are_here(const Entry& entry) noexcept {

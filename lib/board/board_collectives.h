@@ -60,7 +60,6 @@ class BoardCollectives final : public Pollable {
   bool has_yielded() const { return has_yielded_; }
   /// Bytes posted, and read from others, since begin_inline().
   std::size_t moved() const { return posted_ + read_; }
-
   const BoardTrace::Times& times() const { return trace_.times(); }
 
   // ---- For errors
@@ -83,9 +82,8 @@ class BoardCollectives final : public Pollable {
   bool begin(const Entry& entry) noexcept;
   void post(const Entry& entry) noexcept;
   std::size_t put(const BoardCall& call, std::size_t size) noexcept;
-  bool waits_in_round(const BoardCall& call) const noexcept { return !call.awaited(round_).empty(); }
-  void get_ready_to_wait(const BoardCall& call) noexcept;
-  void fetch_next_post(const BoardCall& call) noexcept;
+  bool get_ready_to_wait(const BoardCall& call) noexcept;
+  void fetch_next_post(const BoardCall& call, bool waits) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept { return board_->may_begin(call.reservation()); }
   bool wait_a_little_for_room(const BoardCall& call) noexcept;

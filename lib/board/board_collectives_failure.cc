@@ -1,4 +1,4 @@
-// What errors say of calls over a board: whom they wait for, and which calls the others have made.
+// How calls over a board fail, and what errors say: whom they wait for, and which calls the others have made.
 
 #include <algorithm>
 
@@ -7,6 +7,12 @@
 #include "lib/group/group.h"
 
 namespace tutti::detail {
+
+bool BoardCollectives::heed_abort(int rank) noexcept {
+  const auto words = board_->abort_reason(rank);
+  if (words) group_.fail(*words);
+  return words.has_value();
+}
 
 bool BoardCollectives::awaits(int peer, const Operation& operation) const {
   if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;

@@ -22,7 +22,8 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       ranks_(ranks),
       rank_(rank),
       posts_(reinterpret_cast<Post*>(memory_.get())),
-      posts_now_(posts_),
+      posts_now_(posts(0)),
+      posts_next_(posts(1)),
       notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
       sleepers_(&notes_[ranks].alarm) {}
 
@@ -102,7 +103,7 @@ __attribute__((target("prfchw")))
 #endif
 void Board::fetch_next(std::size_t size, Flow flow) const noexcept {
   if (!is_known_to_be_free(size, flow, 1)) return;
-  const Post& next = post(rank_, round_ + 1);
+  const Post& next = posts_next_[rank_];
   __builtin_prefetch(&next, 1);
   __builtin_prefetch(&next.call, 1);
   if (size <= post_bytes || !areas_) return;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "transport/frame.h"
 #include "transport/memory/board_areas.h"
@@ -101,7 +102,7 @@ class Board {
   const std::byte* slot_before(std::uint64_t ago) const noexcept { return slot(round_ - ago); }
   /// Where the `size` bytes that this rank contributes to the next round are to be written. Only if may_begin().
   std::byte* room(std::size_t size, Flow flow) noexcept {
-    Post& next = post(rank_, round_ + 1);
+    Post& next = posts_next_[rank_];
     if (size <= post_bytes) return next.contribution.data();
     std::byte* const room = next_room(size, flow);
     if (!layout_.areas_for(size, flow)) ring_for(flow).take(size);
@@ -115,7 +116,8 @@ class Board {
   /// null if its previous post shows that.
   void begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
              const CallWords* before) noexcept {
-    posts_now_ = posts(++round_);
+    ++round_;
+    posts_now_ = std::exchange(posts_next_, posts(round_ + 1));
     ring_.begin(round_);
     lone_ring_.begin(round_);
     if (!is_cut_) [[likely]]
@@ -146,14 +148,14 @@ class Board {
   bool has_begun(int rank, std::uint64_t ago) const noexcept { return has_reached(rank, round_ - ago); }
   /// `rank` has begun the round after this rank's, and this one not more than a few rounds before.
   bool is_in_next(int rank) const noexcept {
-    return post(rank, round_ + 1).round.load(std::memory_order_acquire) == round_ + 1;
+    return posts_next_[rank].round.load(std::memory_order_acquire) == round_ + 1;
   }
   /// The latest round that `rank` has begun, if that is about as far as this rank.
   std::uint64_t latest_of(int rank) const noexcept;
   std::uint64_t history(int rank) const noexcept { return posts_now_[rank].history; }
   /// `rank` has begun the round after this rank's, with a history other than `history`.
   bool differs_in_next(int rank, std::uint64_t history) const noexcept {
-    return is_in_next(rank) && post(rank, round_ + 1).history != history;
+    return is_in_next(rank) && posts_next_[rank].history != history;
   }
   /// The call of `rank` in a recent round, this one included; nothing if it has been overwritten. `before`: an earlier
   /// call, namely the one before it if no other post shows that.
@@ -267,7 +269,8 @@ class Board {
   int ranks_;
   int rank_;
   Post* posts_;
-  Post* posts_now_;  ///< of this rank's round
+  Post* posts_now_;   ///< of this rank's round
+  Post* posts_next_;  ///< and of the one after that
   Note* notes_;
   std::atomic<std::uint32_t>* sleepers_;  ///< number of raised alarms, on a cache line of its own
   AreaLayout layout_;                     ///< without room, until areas are added
