@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/fetch_to_write.h"
 #include "lib/base/memory_units.h"
 
 namespace tutti::transport {
@@ -97,18 +98,14 @@ std::uint64_t Board::latest_of(int rank) const noexcept {
   return round;
 }
 
-// The compiler emits a prefetch for writing only if this function is allowed to use that instruction.
-#if defined(__x86_64__)
-__attribute__((target("prfchw")))
-#endif
 void Board::fetch_next(std::size_t size, Flow flow) const noexcept {
   if (!is_known_to_be_free(size, flow, 1)) return;
   const Post& next = posts_next_[rank_];
-  __builtin_prefetch(&next, 1);
-  __builtin_prefetch(&next.call, 1);
+  fetch_to_write(&next);
+  fetch_to_write(&next.call);
   if (size <= post_bytes || !areas_) return;
   const std::byte* const begin = next_room(size, flow);
-  for (std::size_t at = 0; at < size; at += cache_line) __builtin_prefetch(begin + at, 1);
+  for (std::size_t at = 0; at < size; at += cache_line) fetch_to_write(begin + at);
 }
 
 void Board::arm() noexcept {
