@@ -39,6 +39,10 @@ constexpr std::size_t area_bytes(std::size_t areas) { return areas < areas_of_lo
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t abort_text_bytes = 2760;
 
+/// The order in which the heads of slots are used. If it were regular, the core of the receiver would fetch the next
+/// heads, too, and take them away from the sender that is about to write them.
+inline constexpr std::array<std::uint8_t, slot_count> head_places{0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
+
 /// The name of an area between two ranks: its number in the ring of the rank that uses the name, or in the other one's.
 enum class AreaName : std::uint8_t { of_other = 0x80, none = 0xff };
 constexpr AreaName own_area(std::size_t number) { return static_cast<AreaName>(number); }
@@ -90,6 +94,7 @@ struct Sample {
 /// The areas for payloads follow it. Their pages are touched when they are first used.
 struct alignas(4096) RingMemory {
   static constexpr std::size_t bytes_with(std::size_t areas);
+  SlotHead& head_of(std::uint64_t filling) noexcept { return heads[head_places[filling % slot_count]]; }
   /// `areas`: how many the ring has.
   std::byte* area(std::size_t index, std::size_t areas) noexcept;
 
@@ -99,7 +104,7 @@ struct alignas(4096) RingMemory {
   alignas(128) std::atomic<std::uint32_t> receiver_alarm{0};  ///< 1: the receiver sleeps, wake it for any filling
   alignas(128) std::atomic<std::uint64_t> sender_alarm{0};    ///< not 0: the sender sleeps until `freed` is this
   Sample sample{};                                            ///< written once, before the first filling
-  std::array<SlotHead, slot_count> heads;
+  std::array<SlotHead, slot_count> heads;                     ///< by head_of()
   CloseRecord from_sender;
   CloseRecord from_receiver;
 };

@@ -20,6 +20,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/fetch_to_write.h"
+#include "lib/base/memory_units.h"
 #include "transport/hello.h"
 
 namespace tutti::transport {
@@ -58,7 +60,17 @@ bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece
     std::memcpy(next().payload.data(), piece.data(), piece.size());
   }
   describe(frame);
-  return publish(area);
+  const bool must_wake = publish(area);
+  fetch_next(area == AreaName::none ? piece.size() : sizeof(LongPayload));
+  return must_wake;
+}
+
+/// Asks for the cache lines that the next message will write if it has as much in its slot: the receiver has them
+/// (sendrecv of 4 B by two far cores of a Zen 4: 0.44 us without, 0.33 with).
+void RingWriter::fetch_next(std::size_t payload) noexcept {
+  const auto* const head = reinterpret_cast<const std::byte*>(&next());
+  const std::size_t bytes = offsetof(SlotHead, payload) + payload;
+  for (std::size_t at = 0; at < bytes; at += cache_line) fetch_to_write(head + at);
 }
 
 bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
@@ -147,7 +159,7 @@ std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(a
 std::size_t RingReader::ready_slots() const noexcept {
   std::size_t ready = 0;
   const auto is_filled = [&](std::uint64_t slot) {
-    return is_flag_of(memory_->heads[slot % slot_count].filling.load(std::memory_order_relaxed), slot + 1);
+    return is_flag_of(memory_->head_of(slot).filling.load(std::memory_order_relaxed), slot + 1);
   };
   while (ready < slot_count && is_filled(taken_ + ready)) ++ready;
   return ready;

@@ -60,13 +60,14 @@ class RingWriter {
   void disarm() noexcept { memory_->sender_alarm.store(0, std::memory_order_relaxed); }
 
  private:
-  SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
+  SlotHead& next() noexcept { return memory_->head_of(filled_); }
   /// Not read for shorter messages, which are not worth a cache line of the receiver's.
   std::uint32_t wishes_about(std::uint64_t length) const noexcept {
     return length < CopyChoice::least_bytes ? 0 : memory_->wishes.load(std::memory_order_relaxed);
   }
   void describe(const FrameWords& frame) noexcept;
   bool publish(AreaName area) noexcept;
+  void fetch_next(std::size_t payload) noexcept;
   AreaName fill_area(std::span<const std::byte> piece) noexcept;
   void note(const LongPayload& what) noexcept { std::memcpy(next().payload.data(), &what, sizeof what); }
   void look_at_freed() noexcept;
@@ -125,7 +126,7 @@ class RingReader {
 
  private:
   void give_back() noexcept;
-  const SlotHead& head() const noexcept { return memory_->heads[taken_ % slot_count]; }
+  const SlotHead& head() const noexcept { return memory_->head_of(taken_); }
 
   LongPayload long_payload() const noexcept {
     LongPayload what{};
