@@ -240,14 +240,14 @@ bool BoardCollectives::progress() noexcept {
 bool BoardCollectives::find_board(transport::BoardPart with) noexcept {
   if (board_ && board_->has(with)) return true;
   try {
-    transport::Board* const board = transport_.board(channel_, group_.members(), with);
-    if (board) board_ = board;
-    return board != nullptr;
-  } catch (const Error& error) {
-    group_.fail(Error{error.code(), fmt::format("{}: {}", group_.name_of(group_.rank()), error.what()), group_.rank(),
+    if (transport::Board* const board = transport_.board(channel_, group_.members(), with)) board_ = board;
+  } catch (const std::exception& why) {
+    const auto* const error = dynamic_cast<const Error*>(&why);
+    group_.fail(Error{error ? error->code() : ErrorCode::system,
+                      fmt::format("{}: {}", group_.name_of(group_.rank()), why.what()), group_.rank(),
                       collectives_.last_number()});
-    return false;
   }
+  return board_ && board_->has(with);
 }
 
 /// Begins a round. False: a rank still reads what would be overwritten, or an injected fault has struck.

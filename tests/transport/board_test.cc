@@ -5,14 +5,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstring>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "lib/base/system_calls.h"
 #include "tests/support/sample.h"
 #include "tests/transport/board_memory.h"
+#include "tests/transport/mesh.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -235,6 +240,26 @@ TEST_CASE("the latest calls of a rank are known as long as its posts are there")
     CHECK(other.oldest_running(0, round) == round);
     if (round % 3 == 0) CHECK(other.call(0, round, true)->operation == 2 * round - 1);
   }
+}
+
+TEST_CASE("a board for which the system has no memory is an error in its words, and may come later") {
+  for_each_kind([](const Kind& kind) {
+    Mesh mesh(kind, 2);
+    if (!mesh[0].transport->has_boards()) return;
+    const auto find = [&](int rank) { return mesh[rank].transport->board(4, std::array{0, 1}, BoardPart::areas); };
+    system_calls::refuse(SystemCall::mmap, ENOMEM, 1);
+    std::string text;
+    try {
+      find(0);
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::system);
+      text = error.what();
+    }
+    system_calls::refuse_none();
+    CHECK(text.find("Cannot allocate memory; free memory") != std::string::npos);
+    CHECK(find(0) != nullptr);
+    CHECK(mesh.run_until([&] { return find(1) != nullptr; }));
+  });
 }
 
 }  // namespace

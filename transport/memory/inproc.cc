@@ -12,9 +12,10 @@
 
 #include <cerrno>
 #include <mutex>
-#include <new>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/system_calls.h"
+#include "lib/base/system_error_text.h"
 
 namespace tutti::transport {
 namespace {
@@ -33,6 +34,13 @@ struct SharedRing {
   std::atomic<bool> sender_left{false};
   std::atomic<bool> receiver_left{false};
 };
+
+std::shared_ptr<std::byte> make_memory(std::size_t bytes) {
+  void* const made = system_calls::mmap(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (made == MAP_FAILED)
+    throw Error(ErrorCode::system, fmt::format("cannot map {} KiB of shared memory: {}", bytes / 1024, refusal(errno)));
+  return {static_cast<std::byte*>(made), [bytes](std::byte* old) { ::munmap(old, bytes); }};
+}
 
 struct Arrival {
   int from;
@@ -111,16 +119,10 @@ InprocHub::~InprocHub() = default;
 /// The first rank that asks makes the memory.
 std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t members, std::size_t bytes) {
   const std::lock_guard lock(boards_mutex_);
-  const auto board = boards_.try_emplace(channel).first;
-  auto& [memory, to_come] = board->second;
-  if (!memory) {
-    void* const made = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (made == MAP_FAILED) throw std::bad_alloc{};
-    memory = {static_cast<std::byte*>(made), [bytes](std::byte* old) { ::munmap(old, bytes); }};
-    to_come = members;
-  }
-  const auto taken = memory;
-  if (--to_come == 0) boards_.erase(board);
+  auto board = boards_.find(channel);
+  if (board == boards_.end()) board = boards_.emplace(channel, SharedBoard{make_memory(bytes), members}).first;
+  const auto taken = board->second.memory;
+  if (--board->second.to_come == 0) boards_.erase(board);
   return taken;
 }
 
