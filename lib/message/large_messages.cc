@@ -71,8 +71,9 @@ bool LargeMessages::granted(int source, const Frame& grant) noexcept {
 
 Message* LargeMessages::receive_of(int source, const Frame& bulk) const noexcept {
   Message* const receive = active_.find(bulk.receiver_slot, Message::Kind::receive, Message::Stage::granted);
-  const bool fits = receive && receive->status.source == source && bulk.length <= receive->bytes.size() - receive->head;
-  return fits ? receive : nullptr;
+  if (!receive || receive->status.source != source) return nullptr;
+  const std::size_t length = receive->status.count * receive->unit * size_of(receive->type);
+  return bulk.length == length - receive->head ? receive : nullptr;
 }
 
 }  // namespace tutti::detail

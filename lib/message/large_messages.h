@@ -34,7 +34,7 @@ class LargeMessages {
   void grant_early(int source, std::uint32_t sender_slot) noexcept;
   /// Handles a grant: sends the rest. False: no send has asked for it.
   bool granted(int source, const transport::Frame& grant) noexcept;
-  /// The receive for which this payload was granted; null: there is none.
+  /// The receive for which exactly this payload was granted; null: there is none.
   Message* receive_of(int source, const transport::Frame& bulk) const noexcept;
   /// The number of the send to which grant_early() answered with this payload.
   static std::optional<std::uint32_t> granted_early(const transport::Frame& bulk) noexcept;

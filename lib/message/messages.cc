@@ -20,6 +20,17 @@ using transport::FrameKind;
 using transport::Link;
 using transport::Token;
 
+namespace {
+
+/// The length of the whole message in bytes; nothing: no address space has as many.
+std::optional<std::size_t> length_of(const Frame& frame) {
+  const std::size_t size = size_of(static_cast<DataType>(frame.data_type));
+  if (frame.elements > transport::max_length / size) return std::nullopt;
+  return static_cast<std::size_t>(frame.elements) * size;
+}
+
+}  // namespace
+
 Messages::Messages(Group& group, transport::Channel channel)
     : group_(group),
       pool_(std::make_shared<Pool<Message>>()),
@@ -183,15 +194,15 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   switch (frame.kind) {
     case FrameKind::eager:
       if (frame.length > EagerCredit::longest) return broken("an eager message above the limit");
+      if (frame.length != length_of(frame)) return broken("an eager message of another length than its elements have");
       return arrived_first({source, frame.tag, type, static_cast<std::size_t>(frame.length), ++peer.messages_come},
                            frame);
     case FrameKind::request: {
-      if (frame.elements > transport::max_length / size_of(type))
-        return broken("a request for more bytes than an address space has");
-      const std::size_t length = static_cast<std::size_t>(frame.elements) * size_of(type);
-      if (frame.length > std::min(length, LargeMessages::longest_head))
+      const auto length = length_of(frame);
+      if (!length) return broken("a request for more bytes than an address space has");
+      if (frame.length > std::min(*length, LargeMessages::longest_head))
         return broken("a request with more than the head of its message");
-      return arrived_first({source, frame.tag, type, length, ++peer.messages_come}, frame);
+      return arrived_first({source, frame.tag, type, *length, ++peer.messages_come}, frame);
     }
     case FrameKind::grant:
       return large_.granted(source, frame) ? nothing : broken("a grant without a request");

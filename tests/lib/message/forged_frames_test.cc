@@ -20,6 +20,8 @@ using namespace std::chrono_literals;
 using transport::Frame;
 using transport::FrameKind;
 
+constexpr auto f32 = static_cast<std::uint8_t>(DataType::f32);
+
 /// What rank 0 fails with after rank 1 has done `mischief`; it has a receive waiting for tag 5 meanwhile.
 std::optional<Error> failure_after(const std::function<void(Group&)>& mischief) {
   const TwoRanks ranks;
@@ -47,6 +49,11 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
       {"a negative tag", {.kind = FrameKind::request, .tag = -2, .elements = 8}, 8},
       {"an unknown element type", {.kind = FrameKind::eager, .data_type = 200, .tag = 5}, 8},
       {"an eager message above the limit", {.kind = FrameKind::eager, .tag = 5}, EagerCredit::longest + 8},
+      {"an eager message of another length", {.kind = FrameKind::eager, .tag = 5, .elements = 8}, 3},
+      {"an eager message of another length", {.kind = FrameKind::eager, .data_type = f32, .tag = 5}, 3},
+      {"an eager message of another length",
+       {.kind = FrameKind::eager, .data_type = f32, .tag = 5, .elements = (std::uint64_t{1} << 62) + 2},
+       8},
       {"a request for more bytes than an address space has",
        {.kind = FrameKind::request, .tag = 5, .elements = ~std::uint64_t{0}}},
       {"a request with more than the head of its message", {.kind = FrameKind::request, .tag = 5, .elements = 8}, 16},
@@ -71,6 +78,28 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
     CHECK(failure->rank() == 1);
     CHECK(std::string_view{failure->what()}.find(forged.complaint) != std::string_view::npos);
   }
+}
+
+TEST_CASE("a payload that is not all of what was granted is no message") {
+  constexpr std::size_t whole = 8;  // of the message, and of the receive that waits for it
+  static const std::array<std::byte, whole> zeros{};
+  for (const std::size_t head : {std::size_t{0}, std::size_t{4}})
+    for (std::size_t rest = 0; rest <= whole - head; ++rest) {
+      CAPTURE(head);
+      CAPTURE(rest);
+      const auto failure = failure_after([&](Group& group) {
+        transport::Link& link = group.open(0, TwoRanks::message_channel);
+        const auto send = [&](Frame frame, std::size_t bytes) {
+          frame.length = bytes;
+          frame.data_type = static_cast<std::uint8_t>(data_type_of<std::byte>);
+          link.send(frame, std::span{zeros}.first(bytes), ~transport::Token{0});
+        };
+        send({.kind = FrameKind::request, .tag = 5, .elements = whole, .sender_slot = 3}, head);
+        send({.kind = FrameKind::bulk, .tag = 5, .elements = whole}, rest);  // for the only receive there
+      });
+      CHECK(failure.has_value() == (rest < whole - head));
+      if (failure) CHECK(std::string_view{failure->what()}.find("a payload without a grant") != std::string_view::npos);
+    }
 }
 
 TEST_CASE("an abort that blames a rank that does not exist blames nobody") {
