@@ -229,12 +229,12 @@ struct Pools {
   std::shared_ptr<std::byte> give(Channel name, std::size_t bytes) {
     constexpr std::array members{0, 1};
     const MemoryNeed need{.bytes = bytes, .reserved = bytes, .cleared = bytes};
-    return first.give(name, members, need, [this](int peer, const Descriptor& chunk) {
+    return first.give(name, members, need, [&](int peer, const Descriptor& chunk) {
       CHECK(peer == 1);
       ++handed_over;
       chunks.insert(status_of(chunk).st_ino);
-      if (trouble.empty()) return second.add(0, chunk);
-      second.add_refused(0, trouble);
+      if (trouble.empty()) return second.add(0, name, chunk);
+      second.add_refused(0, name, trouble);
     });
   }
 };
@@ -272,7 +272,7 @@ TEST_CASE("a place that is too small for what a member wants is not entered") {
   const auto chunk = PoolChunk::make(PoolChunk::places_in_bucket, page);
   const auto given = chunk->give(2, {page, page, page}, 2);
   BoardPool pool{1};
-  pool.add(0, chunk->descriptor());
+  pool.add(0, 2, chunk->descriptor());
   CHECK(pool.find(2, 0, page + 1) == nullptr);
   CHECK(pool.find(2, 0, page));
 }
@@ -341,19 +341,33 @@ TEST_CASE("a chunk that could not be taken is told of once, and comes again for 
   CHECK(pools.handed_over == 2);
 }
 
-TEST_CASE("chunks that came before one that could not be taken serve on, and one that comes twice is one") {
+TEST_CASE("a chunk that could not be taken is told of to each group that needs it, and to no other") {
   Pools pools;
-  const auto mine = pools.give(2, page);
-  pools.second.add_refused(0, "Too many open files");
-  CHECK(pools.second.find(2, 0, page));
-  auto failed = pools.give(4, page);
-  pools.first.group_failed(4);
-  const std::size_t before = mappings();
+  pools.trouble = "Too many open files";
+  const auto one = pools.give(2, page);
+  const auto other = pools.give(4, page);
+  CHECK(pools.second.find(6, 0, page) == nullptr);  // not given yet
+  CHECK_THROWS_AS(pools.second.find(4, 0, page), Error);
+  CHECK_THROWS_AS(pools.second.find(2, 0, page), Error);
+
+  pools.trouble.clear();
   const auto next = pools.give(6, page);
+  for (const Channel name : {Channel{6}, Channel{4}, Channel{2}}) CHECK(pools.second.find(name, 0, page));
+}
+
+TEST_CASE("a chunk is sent until a group is complete in it, and one that comes twice is one") {
+  Pools pools;
+  const auto first = pools.give(2, page);
+  const std::size_t before = mappings();
+  const auto second = pools.give(4, page);
   CHECK(pools.handed_over == 2);
   CHECK(mappings() == before);
-  CHECK(pools.second.find(6, 0, page));
+  pools.second.add_refused(0, 6, "Too many open files");
   CHECK(pools.second.find(4, 0, page));
+  const auto third = pools.give(6, page);
+  CHECK(pools.handed_over == 2);
+  CHECK(pools.second.find(6, 0, page));
+  CHECK(pools.second.find(2, 0, page));
 }
 
 }  // namespace

@@ -29,20 +29,36 @@ BoardPool::Own& BoardPool::with_free_place(Channel name, std::size_t bytes) {
     if (own.chunk->has_free_place(name)) return own;
     places = std::min(2 * places, most_places);
   }
-  return own_.emplace_back(Own{PoolChunk::make(places, place_bytes), {}});
+  return own_.emplace_back(Own{PoolChunk::make(places, place_bytes), {}, {}});
+}
+
+/// A rank that has entered a place has the chunk. One that was only sent it may have had no room for it.
+void BoardPool::look_who_knows(Own& own) {
+  std::erase_if(own.sent, [&](const auto& group) {
+    if (own.chunk->is_incomplete(group.first)) return false;
+    for (const int peer : group.second) {
+      const auto index = static_cast<std::size_t>(peer);
+      own.is_known_to.resize(std::max(own.is_known_to.size(), index + 1));
+      own.is_known_to[index] = true;
+    }
+    return true;
+  });
 }
 
 std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> members, const MemoryNeed& need,
                                            const HandOver& hand_over) {
   Own& own = with_free_place(name, need.bytes);
+  look_who_knows(own);
+  std::vector<int> sent_to;
   for (const int peer : members) {
     const auto index = static_cast<std::size_t>(peer);
     if (peer == rank_ || (index < own.is_known_to.size() && own.is_known_to[index])) continue;
     hand_over(peer, own.chunk->descriptor());
-    own.is_known_to.resize(std::max(own.is_known_to.size(), index + 1));
-    own.is_known_to[index] = true;
+    sent_to.push_back(peer);
   }
-  return own.chunk->give(name, need, members.size());
+  auto place = own.chunk->give(name, need, members.size());
+  if (!sent_to.empty()) own.sent[name] = std::move(sent_to);
+  return place;
 }
 
 bool BoardPool::is_awaited() const noexcept {
@@ -52,7 +68,7 @@ bool BoardPool::is_awaited() const noexcept {
 void BoardPool::group_failed(Channel name) noexcept {
   const auto incomplete = std::ranges::find_if(own_, [=](const Own& own) { return own.chunk->is_incomplete(name); });
   if (incomplete == own_.end()) return;
-  incomplete->is_known_to.clear();
+  incomplete->sent.erase(name);
   failed_.push_back(name);
   if (failed_.size() <= most_failed) return;
   for (const Own& own : own_) own.chunk->withdraw(failed_.front());
@@ -65,7 +81,7 @@ std::shared_ptr<std::byte> BoardPool::find(Channel name, int owner, std::size_t 
   const auto look = [&]() -> std::shared_ptr<std::byte> {
     const auto known = others_.find(owner);
     if (known == others_.end()) return nullptr;
-    for (const auto& chunk : known->second.chunks)
+    for (const auto& chunk : known->second)
       if (chunk->place_bytes() >= bytes)
         if (auto place = chunk->enter(name)) return place;
     return nullptr;
@@ -76,29 +92,34 @@ std::shared_ptr<std::byte> BoardPool::find(Channel name, int owner, std::size_t 
     place = look();
   }
   if (place) {
-    missing_.erase(name);
+    forget(name);
     return place;
   }
-  const auto known = others_.find(owner);
-  if (known == others_.end() || known->second.trouble.empty()) return nullptr;
-  throw Error(ErrorCode::system, std::exchange(known->second.trouble, {}));
+  const auto refused = refused_.find(name);
+  if (refused == refused_.end()) return nullptr;
+  const std::string why = std::move(refused->second);
+  refused_.erase(refused);
+  throw Error(ErrorCode::system, why);
 }
 
-void BoardPool::forget(Channel name) noexcept { missing_.erase(name); }
+void BoardPool::forget(Channel name) noexcept {
+  missing_.erase(name);
+  refused_.erase(name);
+}
 
-void BoardPool::add(int owner, const Descriptor& chunk) {
-  Others& others = others_[owner];
-  if (std::ranges::any_of(others.chunks, [&](const auto& known) { return known->is_in(chunk); })) return;
+void BoardPool::add(int owner, Channel name, const Descriptor& chunk) {
+  auto& chunks = others_[owner];
+  if (std::ranges::any_of(chunks, [&](const auto& known) { return known->is_in(chunk); })) return;
   auto mapped = PoolChunk::map(chunk);
   if (auto* const taken = std::get_if<std::shared_ptr<PoolChunk>>(&mapped)) {
-    others.chunks.push_back(std::move(*taken));
+    chunks.push_back(std::move(*taken));
   } else {
-    others.trouble = fmt::format("cannot use the memory that rank {} shares: {}", owner, std::get<std::string>(mapped));
+    refused_[name] = fmt::format("cannot use the memory that rank {} shares: {}", owner, std::get<std::string>(mapped));
   }
 }
 
-void BoardPool::add_refused(int owner, const std::string& why) {
-  others_[owner].trouble = fmt::format("cannot take the memory that rank {} shares: {}", owner, why);
+void BoardPool::add_refused(int owner, Channel name, const std::string& why) {
+  refused_[name] = fmt::format("cannot take the memory that rank {} shares: {}", owner, why);
 }
 
 void BoardPool::begin_to_wait() noexcept {
@@ -110,7 +131,7 @@ void BoardPool::begin_to_wait() noexcept {
 void BoardPool::wait_for(int owner) noexcept {
   const auto known = others_.find(owner);
   if (known == others_.end()) return;
-  for (const auto& chunk : known->second.chunks) {
+  for (const auto& chunk : known->second) {
     chunk->begin_to_wait();
     waits_for_.push_back(chunk);
   }

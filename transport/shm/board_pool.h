@@ -17,14 +17,15 @@
 namespace tutti::transport {
 
 /// Where the boards of this rank's groups come from: its own chunks for groups of which it is the first member, and the
-/// chunks of other ranks for groups of which they are. A rank hands a chunk to a peer at the first group for which both
-/// need it. From then on, a group costs neither of them a system call, a mapping or a descriptor. The number of chunks
-/// grows with the logarithm of the number of groups that exist at a time.
+/// chunks of other ranks for groups of which they are. A rank hands a chunk to a peer with each group for which both
+/// need it, until all members of one of these have found their place. From then on, a group costs neither of them a
+/// system call, a mapping or a descriptor. The number of chunks grows with the logarithm of the number of groups that
+/// exist at a time.
 ///
 /// Threading: one thread at a time.
 class BoardPool {
  public:
-  /// Sends a chunk to a rank that does not have it yet.
+  /// Sends a chunk to a rank that may not have it yet.
   using HandOver = std::function<void(int peer, const Descriptor& chunk)>;
 
   explicit BoardPool(int rank) : rank_(rank) {}
@@ -35,19 +36,18 @@ class BoardPool {
   /// Some member may sleep until a place is given.
   bool is_awaited() const noexcept;
   /// The place of at least `bytes` bytes that the first member, `owner`, has given; null: none yet. Throws
-  /// Error{system}, once, if a chunk of the owner's could not be received.
+  /// Error{system}, once, if the chunk that was sent for it could not be received.
   std::shared_ptr<std::byte> find(Channel name, int owner, std::size_t bytes);
   /// The place is no longer wanted.
   void forget(Channel name) noexcept;
   /// The group has failed, and members that have not entered its place may never do so. Those that do learn there why
-  /// it failed, so only the oldest such places are reclaimed. A member may be missing because it could not receive the
-  /// chunk, so the chunk is sent again to the members of the next group.
+  /// it failed, so only the oldest such places are reclaimed.
   void group_failed(Channel name) noexcept;
 
-  /// A peer has sent a chunk of its own.
-  void add(int owner, const Descriptor& chunk);
-  /// A chunk was sent, but this rank could not receive it.
-  void add_refused(int owner, const std::string& why);
+  /// A peer has sent a chunk of its own with the group `name`.
+  void add(int owner, Channel name, const Descriptor& chunk);
+  /// It was sent, but this rank could not receive it.
+  void add_refused(int owner, Channel name, const std::string& why);
 
   /// Call these around sleeping. In between, a rank that gives a place knows that some rank sleeps. After
   /// begin_to_wait() look once more.
@@ -57,21 +57,20 @@ class BoardPool {
  private:
   struct Own {
     std::shared_ptr<PoolChunk> chunk;
-    std::vector<bool> is_known_to;  // by rank
-  };
-  struct Others {
-    std::vector<std::shared_ptr<PoolChunk>> chunks;
-    std::string trouble;  // why one could not be received, until it is reported
+    std::map<Channel, std::vector<int>> sent;  // with groups that some members have not entered, to these peers
+    std::vector<bool> is_known_to;             // by rank
   };
 
   Own& with_free_place(Channel name, std::size_t bytes);
+  static void look_who_knows(Own& own);
   void wait_for(int owner) noexcept;
 
   int rank_;
   std::vector<Own> own_;
   std::deque<Channel> failed_;  // names of own places, the oldest first
-  std::map<int, Others> others_;
-  std::map<Channel, int> missing_;  // places not found yet, with their owners
+  std::map<int, std::vector<std::shared_ptr<PoolChunk>>> others_;
+  std::map<Channel, int> missing_;          // places not found yet, with their owners
+  std::map<Channel, std::string> refused_;  // those whose chunk could not be received, and why, until it is reported
   std::vector<std::shared_ptr<PoolChunk>> waits_for_;
   bool is_waiting_ = false;
 };

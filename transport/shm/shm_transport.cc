@@ -32,7 +32,7 @@ constexpr seconds guest_patience{5};
 constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds listening_pause{100};
-/// For memory that serves several channels. Used by no communicator.
+/// Of memory for boards that is still to be sent. Used by no communicator.
 constexpr Channel pool_channel = ~Channel{1};
 
 JobToken token_of(std::string_view text) {
@@ -151,8 +151,9 @@ Descriptor ShmTransport::take(int peer, Channel name) {
   return std::move(arrived.memory);
 }
 
-void ShmTransport::send_memory(int peer, Purpose purpose, Channel channel, const Descriptor& memory) {
-  const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = purpose};
+void ShmTransport::send_memory(int peer, Purpose purpose, Channel name, const Descriptor& memory) {
+  const Hello hello{.from = address_.rank, .to = peer, .channel = name, .purpose = purpose};
+  const Channel channel = purpose == Purpose::pool ? pool_channel : name;
   Descriptor copy = memory.duplicate();
   if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
   unsent_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
@@ -163,16 +164,15 @@ std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<co
   const bool is_first = members.front() == address_.rank;
   address_of(is_first ? members.back() : members.front());  // throws if this rank is cut off
   if (!is_first) return pool_.find(name, members.front(), need.bytes);
-  auto memory = pool_.give(name, members, need, [this](int peer, const Descriptor& chunk) {
-    send_memory(peer, Purpose::pool, pool_channel, chunk);
-  });
+  auto memory = pool_.give(name, members, need,
+                           [&](int peer, const Descriptor& chunk) { send_memory(peer, Purpose::pool, name, chunk); });
   send_unsent();
   if (pool_.is_awaited())
     for (const int peer : members.subspan(1)) wake(peer, name);
   return memory;
 }
 
-/// It is unknown which group needs a chunk that is still to be sent, so all groups count as not flushed.
+/// A chunk that is still to be sent may be for any part of a group's board, so all groups count as not flushed.
 bool ShmTransport::flushed(Channel channel) const noexcept {
   return std::ranges::none_of(
       unsent_, [=](const Introduction& offer) { return offer.channel == channel || offer.channel == pool_channel; });
@@ -287,9 +287,9 @@ bool ShmTransport::read_hello(Descriptor& socket) {
   if (!hello || !is_expected(*hello)) return true;
   if (hello->purpose == Purpose::pool) {
     if (received.no_room) {
-      pool_.add_refused(hello->from, refusal(EMFILE));
+      pool_.add_refused(hello->from, hello->channel, refusal(EMFILE));
     } else {
-      pool_.add(hello->from, received.descriptor);
+      pool_.add(hello->from, hello->channel, received.descriptor);
     }
     return true;
   }

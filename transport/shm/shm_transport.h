@@ -67,7 +67,7 @@ class ShmTransport final : public SlotTransport {
   int rank() const noexcept override { return address_.rank; }
 
   std::string socket_of(int peer) const;
-  void send_memory(int peer, Purpose purpose, Channel channel, const Descriptor& memory);
+  void send_memory(int peer, Purpose purpose, Channel name, const Descriptor& memory);
   void send_unsent() noexcept;
   void start_listening();
   void stop_listening() noexcept;
