@@ -45,16 +45,26 @@ TEST_CASE("one send writes a limited part of a message, over one connection or s
 TEST_CASE("silence is counted for each connection by itself") {
   AcknowledgementCheck check;
   const Clock::time_point begin = Clock::time_point{} + 1h;
-  CHECK(check.silence(0b01, begin) == 0s);
-  CHECK(check.silence(0b01, begin + 1s) == 1s);
-  CHECK(check.silence(0b11, begin + 2s) == 2s);
-  CHECK(check.silence(0b10, begin + 3s) == 1s);  // the first has been answered
-  CHECK(check.silence(0b11, begin + 4s) == 2s);
-  CHECK(check.silence(0b01, begin + 5s) == 1s);
-  CHECK(check.silence(0, begin + 6s) == 0s);
-  CHECK(check.silence(0b01, begin + 7s) == 0s);
+  const auto silence = [&](std::uint32_t waiting, Clock::time_point now) { return check.silence(waiting, now, 1s); };
+  CHECK(silence(0b01, begin) == 0s);
+  CHECK(silence(0b01, begin + 1s) == 1s);
+  CHECK(silence(0b11, begin + 2s) == 2s);
+  CHECK(silence(0b10, begin + 3s) == 1s);  // the first has been answered
+  CHECK(silence(0b11, begin + 4s) == 2s);
+  CHECK(silence(0b01, begin + 5s) == 1s);
+  CHECK(silence(0, begin + 6s) == 0s);
+  CHECK(silence(0b01, begin + 7s) == 0s);
   check.reset();
-  CHECK(check.silence(0b01, begin + 9s) == 0s);
+  CHECK(silence(0b01, begin + 9s) == 0s);
+}
+
+TEST_CASE("the time in which a rank does not look is no silence") {
+  AcknowledgementCheck check;
+  const Clock::time_point begin = Clock::time_point{} + 1h;
+  CHECK(check.silence(0b1, begin, 200ms) == 0s);
+  CHECK(check.silence(0b1, begin + 300ms, 200ms) == 300ms);
+  CHECK(check.silence(0b1, begin + 60s, 200ms) == 0s);
+  CHECK(check.silence(0b1, begin + 60s + 800ms, 200ms) == 800ms);  // late, as on a busy host
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr seconds guest_patience{5};
 constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds listening_pause{100};
-/// Of memory for boards that is still to be sent. Used by no communicator.
+/// Stands for all memory for boards while it is still to be sent. No communicator uses it.
 constexpr Channel pool_channel = ~Channel{1};
 
 JobToken token_of(std::string_view text) {

@@ -11,6 +11,9 @@
 namespace tutti::transport::tcp {
 namespace {
 
+/// Between two looks of a rank that waits all the time, on a host that is busy.
+constexpr int most_pauses = 4;
+
 /// Whether something was sent at least twice without any acknowledgement for `time`.
 bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexcept {
   tcp_info info{};
@@ -32,10 +35,13 @@ Clock::duration AcknowledgementCheck::silence(std::span<const net::Socket> socke
     const net::Socket behind = tls_proxies ? tls_proxies->connection_behind(sockets[i]) : net::Socket{};
     if (is_unanswered(tls_proxies ? behind : sockets[i], pause)) waiting |= std::uint32_t{1} << i;
   }
-  return silence(waiting, now);
+  return silence(waiting, now, pause);
 }
 
-Clock::duration AcknowledgementCheck::silence(std::uint32_t waiting, Clock::time_point now) noexcept {
+/// A rank that computes does not look. What waits before and after that may be two things, both of them answered soon.
+Clock::duration AcknowledgementCheck::silence(std::uint32_t waiting, Clock::time_point now,
+                                              std::chrono::milliseconds pause) noexcept {
+  if (now - std::exchange(last_, now) > most_pauses * pause) reset();
   Clock::duration longest{0};
   for (std::size_t i = 0; waiting >> i != 0; ++i) {
     if ((waiting >> i & 1) == 0) continue;
