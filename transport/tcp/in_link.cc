@@ -106,7 +106,7 @@ void InLink::disconnect() noexcept {
 void InLink::resume() noexcept {
   if (phase_ == Phase::over) return;  // the peer has left; waits for it end at their deadlines
   if (phase_ == Phase::offered) offer_again_ = true;
-  ++wanted_;
+  if (!may_come_at_any_time(channel())) ++wanted_;  // an iprobe() resumes where they may, and would count without end
   warm();
 }
 
