@@ -54,14 +54,4 @@ class Connector {
 /// How long to wait after that many attempts, before the next one.
 std::chrono::milliseconds pause_after(int attempts);
 
-/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once that has
-/// accepted. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet, or
-/// have too many connections. Otherwise as Connector.
-///
-/// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to` if that was not reached in time, or
-/// the process that answers does not know the key; and Error{system} if this host lacks something.
-net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
-                                  std::chrono::steady_clock::time_point deadline,
-                                  const std::shared_ptr<TlsProxies>& tls_proxies = {});
-
 }  // namespace tutti::transport

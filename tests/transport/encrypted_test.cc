@@ -14,15 +14,16 @@
 #include <thread>
 
 #include "lib/security/handshake_io.h"
+#include "tests/support/connected.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/acceptor.h"
-#include "transport/connector.h"
 #include "transport/stream_socket.h"
 
 namespace tutti::transport::testing {
 namespace {
 
 using namespace std::chrono_literals;
+using tutti::testing::connect_as;
 
 constexpr std::string_view phrase = "what rank 0 has to say to rank 1 and to nobody else";
 
@@ -111,8 +112,8 @@ TEST_CASE_TEMPLATE("signs of life are encrypted, too, where their acceptor is", 
   });
   Relay relay(acceptor.address(), Kind::anywhere());
   const auto ours = tls_proxies(true);
-  const net::Socket line = connect_authenticated(relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector},
-                                                 Clock::now() + 30s, ours);
+  const Hello hello{.to = 1, .purpose = Purpose::failure_detector};
+  const net::Socket line = connect_as(hello, relay.address(), key, Clock::now() + 30s, ours).socket;
   for (const auto deadline = Clock::now() + 30s; !done && Clock::now() < deadline;) std::this_thread::yield();
   REQUIRE(done);
   std::string text{phrase};
@@ -155,7 +156,7 @@ TEST_CASE("an initiator is accepted when its connection has been handed over, ev
     };
     advance_until_it_ends();
     REQUIRE(handshake.state() == Handshake::State::proved);
-    const net::Socket first = connect_authenticated(acceptor.address(), key, hello, Clock::now() + 30s, ours);
+    const net::Socket first = connect_as(hello, acceptor.address(), key, Clock::now() + 30s, ours).socket;
     REQUIRE(first_is_here.get_future().wait_for(30s) == std::future_status::ready);
 
     line = ours->encrypt(std::move(line), handshake);

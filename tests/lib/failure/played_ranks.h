@@ -1,6 +1,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,14 +12,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
+#include "tests/support/connected.h"
 #include "transport/acceptor.h"
-#include "transport/connector.h"
 
 /// What tests of the failure detector need that play ranks themselves.
 namespace tutti::detail::played {
@@ -44,7 +46,9 @@ class Nobody final : public DetectorUser {
 inline ControlConnection dial(int from, int to, const std::string& address, const Secret& key,
                               FailureDetector::Clock::time_point deadline) {
   const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
-  return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
+  auto [socket, error] = testing::connect_as(hello, address, key, deadline);
+  if (error != 0) throw std::runtime_error(fmt::format("rank {} is not let in by rank {}: {}", from, to, error));
+  return ControlConnection{std::move(socket)};
 }
 
 /// A coordinator that lets everybody begin and does not say a word from then on.
