@@ -99,8 +99,8 @@ Lowering lower_to_board(std::span<const Plan> plans);
 /// The plans of all ranks that `choice` builds; `shape` is that of any of them.
 std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape);
 
-/// Whether `reader` reads anything of `writer` when the algorithm of that name runs on a board; for readers of traces,
-/// which only know the name, and may be damaged. Caches the last algorithm.
+/// Whether `reader` reads anything of `writer` when the algorithm of that name runs on a board; for writers of traces,
+/// whose records of tiny calls have only the name, and may be damaged. Caches the last algorithm.
 class BoardReaders {
  public:
   bool operator()(Collective collective, const std::string& algorithm, int ranks, int root, int reader, int writer);

@@ -27,7 +27,7 @@ std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call)
 
 /// When the messages of such a call are sent and arrive according to its plan. It assumes that every message takes the
 /// usual time of the messages of `calls`, all of one algorithm, and that no rank is late. Nothing if the plan is
-/// unknown, or if there are no messages.
+/// unknown, if there are no messages, or if its ranks used each other's buffers.
 std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls);
 
 }  // namespace tutti::cli

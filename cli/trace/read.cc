@@ -9,11 +9,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "algorithms/board_program.h"
 #include "cli/base/input_file.h"
+#include "cli/trace/board_rounds.h"
 #include "lib/base/collective_traits.h"
 #include "lib/observe/trace/file.h"
-#include "transport/memory/board.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -91,21 +90,13 @@ Collective collective_named(const std::string& name) {
   throw Flaw{fmt::format("cannot have {} as its \"collective\"", name)};
 }
 
-/// A rank's part in one round over a board.
-struct Round {
-  std::optional<Span> post;
-  std::optional<Span> wait;
-  std::optional<Span> take;
-  std::uint64_t bytes = 0;
-};
-
 class Reader {
  public:
   void read(const Json& event);
   TraceFile finish();
 
  private:
-  using CallKey = std::pair<std::string, std::uint64_t>;   // group and number
+  using CallKey = BoardRounds::CallKey;
   enum class Way : std::uint8_t { link, stream, credit };  // each has numbers of its own
   struct Ends {
     CallKey call;
@@ -114,20 +105,21 @@ class Reader {
   void read_call(const Json& event, const Json& args, const CallKey& key);
   void read_message(const Json& event, const Json& args, const CallKey& key);
   void read_board(const Json& event, const Json& args, const CallKey& key);
-  void add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks);
+  void read_arrow(const Json& event, bool begins);
   void add_absences();
 
   TraceFile file_;
   std::map<CallKey, TracedCall> calls_;
   std::map<std::tuple<std::string, Way, int, int, std::uint64_t>, Ends> messages_;
-  std::map<std::pair<CallKey, int>, std::map<int, Round>> rounds_;
+  BoardRounds board_;
   std::map<int, std::vector<Span>> away_;  // by rank
-  algorithms::BoardReaders board_readers_;
 };
 
 void Reader::read(const Json& event) {
   const auto phase = get<std::string>(event, "ph");
   const auto name = get<std::string>(event, "name");
+  if ((phase == "s" || phase == "f") && event.contains("cat") && event["cat"] == "flow")
+    return read_arrow(event, phase == "s");
   if (phase != "X" && name != "tutti_rank") return;
   const auto args = get<Json>(event, "args");
   if (phase != "X") {
@@ -142,8 +134,7 @@ void Reader::read(const Json& event) {
   if (category == "call") return read_call(event, args, key);
   if (category == "message") return read_message(event, args, key);
   if (category == "left out") calls_[key].is_complete = false;
-  if (name == "post" || name == "wait" || name == "take" || name == "post and wait")
-    return read_board(event, args, key);
+  if (BoardRounds::has_slices_named(name)) return read_board(event, args, key);
   if (category == "step" || category == "copy" || category == "reduction")
     calls_[key].busy[get<int>(event, "pid")].push_back(span_of(event));
 }
@@ -195,47 +186,23 @@ void Reader::read_message(const Json& event, const Json& args, const CallKey& ke
   }
 }
 
+/// The thread of the event.
+BoardRounds::Thread thread_of(const Json& event) { return {get<int>(event, "pid"), get<std::uint64_t>(event, "tid")}; }
+
 void Reader::read_board(const Json& event, const Json& args, const CallKey& key) {
-  Round& round = rounds_[{key, get<int>(args, "step")}][get<int>(event, "pid")];
-  const Span span = span_of(event);
-  const auto name = get<std::string>(event, "name");
-  // Only the "post" events have the bytes; "wait" and "take" of the same round have 0.
-  round.bytes = std::max(round.bytes, get<std::uint64_t>(args, "bytes"));
-  if (name == "take") round.take = span;
-  if (name == "post") round.post = span;
-  if (name == "post and wait") round.post = Span{span.begin, span.begin};
-  if (name == "wait" || name == "post and wait") round.wait = span;
+  board_.add({.thread = thread_of(event),
+              .call = key,
+              .round = get<std::uint32_t>(args, "step"),
+              .name = get<std::string>(event, "name"),
+              .span = span_of(event),
+              .bytes = get<std::uint64_t>(args, "bytes")});
 }
 
-/// A rank waits for the last of the ranks whose contributions it reads. Records of some ranks may be lost.
-void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) {
-  const int root = detail::is_rooted(call.collective) ? call.root : 0;
-  const auto reads = [&](int rank, int writer) {
-    const auto place = call.places.find(rank), other = call.places.find(writer);
-    return place != call.places.end() && other != call.places.end() && call.size <= transport::Board::most_ranks &&
-           board_readers_(call.collective, call.algorithm, call.size, root, place->second, other->second);
-  };
-  for (const auto& [rank, mine] : ranks) {
-    if (mine.post) call.busy[rank].push_back(*mine.post);
-    if (mine.take) call.busy[rank].push_back(*mine.take);
-    if (!mine.wait) continue;
-    std::optional<TracedMessage> last;
-    for (const auto& [writer, other] : ranks) {
-      if (writer == rank || !other.post || !reads(rank, writer)) continue;
-      const TracedMessage& reading =
-          call.readings.emplace_back(TracedMessage{.from = writer,
-                                                   .to = rank,
-                                                   .bytes = other.bytes,
-                                                   .step = number,
-                                                   .given = other.post->end,
-                                                   .sent = other.post->end,
-                                                   .expected = mine.wait->begin,
-                                                   .arrived = mine.wait->end,
-                                                   .received = mine.take ? mine.take->end : mine.wait->end});
-      if (!last || reading.given > last->given) last = reading;
-    }
-    if (last) call.messages.push_back(*last);
-  }
+void Reader::read_arrow(const Json& event, bool begins) {
+  board_.add({.id = get<std::uint64_t>(event, "id"),
+              .begins = begins,
+              .thread = thread_of(event),
+              .at = get_microseconds(event, "ts")});
 }
 
 /// An absence delayed everything that its rank had begun.
@@ -260,9 +227,7 @@ TraceFile Reader::finish() {
     message.step = ends.send->step;
     calls_[ends.call].messages.push_back(message);
   }
-  for (const auto& [key, ranks] : rounds_)
-    if (const auto call = calls_.find(key.first); call != calls_.end())
-      add_round(call->second, static_cast<std::uint32_t>(key.second), ranks);
+  board_.put_into(calls_);
   add_absences();
   for (auto& [key, call] : calls_)
     if (!call.ranks.empty()) file_.calls.push_back(std::move(call));

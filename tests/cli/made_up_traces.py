@@ -54,6 +54,8 @@ def made_up_board():
             add("post", "board", begin, begin + 0.1, size, step=0)
             add("wait", "board", begin + 0.1, begin + 0.2, 0, step=0)
             add("take", "board", begin + 0.2, end, 0, step=0)
+            for phase, at, arrow in (("s", begin, 2 * number + rank), ("f", end - 0.001, 2 * number + 1 - rank)):
+                events.append({"name": "message", "cat": "flow", "ph": phase, "id": arrow, "pid": rank, "tid": 1, "ts": at, "args": {}})
     return {"displayTimeUnit": "ns", "traceEvents": events}
 
 

@@ -206,6 +206,22 @@ class Trace(harness.Case):
                             rf"(?m)^all_reduce +{algorithm}\S* +3 +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
             self.assertLess(slowest_link(done.out), 350_000, done.out)
 
+    def test_the_report_and_the_page_name_a_rank_of_a_row_or_of_calls_in_windows(self):
+        for collective, algorithm, step, buffers in (("reduce", "chain", 1, ()), ("all_reduce", "chain", 1, ()),
+                                                     ("all_reduce", "direct_two_shot", 0, ("-R", "1"))):
+            with self.subTest(collective=collective, algorithm=algorithm):
+                self.traced(harness.PROGRAM, "bench", collective, "--algo", algorithm, *buffers, "-b", "1M", "-e", "1M", "-n", "3",
+                            "-w", "1", words=("--inject", f"delay:rank=1,op=6,step={step},ms=700"))
+                named = rf"(?m)^rank 1 was slow: others waited for it .* most in {collective} #6 \(\d+\.\d+ m?s\)$"
+                self.assertSays(tutti("trace", self.file).out, named)
+                done = tutti("plan", collective, "--html", self.folder / "page.html", "--trace", self.file, "--call", "6")
+                self.assertEqual(done.code, 0, done)
+                self.assertSays(done.out, rf"It replays {collective} #6 by {algorithm}", named)
+
+    def test_calls_in_windows_have_no_prediction(self):
+        self.traced(harness.PROGRAM, "bench", "all_gather", "--algo", "direct", "-R", "1", "-b", "96K", "-e", "96K", "-n", "3")
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^all_gather +direct +3 +96K +\d+ +- ")
+
     def test_a_rank_held_up_with_half_of_a_message_in_its_hands_is_slow_and_not_its_link(self):
         for step in (0, 3, 5):
             self.traced(harness.JOIN, "--algorithm", "ring", "--count", "300000", transport="tcp",

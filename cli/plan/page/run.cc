@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/describe.h"
+#include "algorithms/row_program.h"
 #include "cli/base/text.h"
 #include "cli/base/usage_error.h"
 #include "cli/trace/predict.h"
@@ -72,14 +73,28 @@ std::vector<Plan> plans_of(const simulate::SimulatedCall& simulated) {
   return plans;
 }
 
-/// All rounds between two ranks, divided among the messages that the plan has between them, or nothing.
+/// All rounds between two ranks, divided among the messages that the plan has between them, which may be more, or
+/// nothing.
 std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
+  if (rounds.empty()) return std::nullopt;
   const std::size_t first = rounds.size() * send / sends;
-  const std::size_t last = rounds.size() * (send + 1) / sends;
-  if (first == last) return std::nullopt;
+  const std::size_t last = std::max(first + 1, rounds.size() * (send + 1) / sends);
   TracedMessage whole = rounds[first];
   whole.received = rounds[last - 1].received;
   return whole;
+}
+
+/// In a row all ranks read the sum of the last one, where the plan passes it on from one to the next.
+void add_readings_of_sums(std::map<Ends, std::vector<TracedMessage>>& rounds, const std::vector<Plan>& plans,
+                          const std::vector<int>& members) {
+  const auto made = algorithms::lower_to_row(plans);
+  if (!made.program) return;
+  const std::vector<int>& row = made.program->row;
+  const auto member = [&members](int place) { return members[static_cast<std::size_t>(place)]; };
+  for (std::size_t i = row.size() - 1; i > 0; --i) {
+    const auto sums = rounds.find({member(row.back()), member(row[i - 1])});
+    if (sums != rounds.end()) rounds.try_emplace({member(row[i]), member(row[i - 1])}, sums->second);
+  }
 }
 
 /// The messages of a call in the order in which its plans send them, rank by rank. Nothing if it does not use those
@@ -95,6 +110,7 @@ std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, co
   std::map<Ends, std::vector<TracedMessage>> rounds;
   for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
   const std::vector<int> members = call.members();
+  if (!rounds.empty()) add_readings_of_sums(rounds, plans, members);
   std::vector<TracedMessage> messages;
   for (const Plan& plan : plans) {
     const int from = members[static_cast<std::size_t>(plan.shape.rank)];
