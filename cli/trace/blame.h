@@ -27,10 +27,11 @@ struct RankBlame {
 /// Attributes each wait to a rank or a link.
 ///
 /// A receiver waits for its sender until the message is given to the link. That is attributed to the sender, except for
-/// the time in which the sender waited itself, or was in an earlier call. From then on the wait is attributed to the
-/// link. Time in which the receiver's thread had other work or was away is subtracted. Time in which the sender was
-/// away before the link had taken all of the message counts as the sender's. A link is blamed only for the time beyond
-/// what other links need for such a message. If several ranks wait for one, the longest wait counts.
+/// the time in which the sender waited itself. If it was in an earlier call, it was slow in that one, unless others
+/// have waited for it there in that time. From then on the wait is attributed to the link. Time in which the receiver's
+/// thread had other work or was away is subtracted. Time in which the sender was away before the link had taken all of
+/// the message counts as the sender's. A link is blamed only for the time beyond what other links need for such a
+/// message. If several ranks wait for one, the longest wait counts.
 struct Verdicts {
   std::map<int, RankBlame> ranks;
   std::map<std::pair<int, int>, Blame> links;  ///< from and to

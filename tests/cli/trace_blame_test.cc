@@ -46,6 +46,34 @@ TEST_CASE("a rank that an earlier call held up is not to blame, and one that com
   }
 }
 
+TEST_CASE("a rank that is slow at the end of a call, where no other waits for it, was slow in that call") {
+  // Rank 2 has its message of #1 after 1 ms, and works for 99 ms more, for which ranks 0 and 1 wait in #2, and 3 in #3.
+  const TracedCall slow_in =
+      call_of("broadcast #1", {{0, {0, ms}}, {1, {0, ms}}, {2, {0, 100 * ms}}}, message(0, 2, 0, ms));
+  TracedCall waits_in =
+      call_of("broadcast #2", {{0, {2 * ms, 101 * ms}}, {1, {ms, 101 * ms}}, {2, {100 * ms, 101 * ms}}},
+              message(2, 0, 2 * ms, 100 * ms));
+  waits_in.messages.push_back(message(2, 1, ms, 100 * ms));
+  const TracedCall waits_too =
+      call_of("barrier #3", {{2, {101 * ms, 102 * ms}}, {3, {3 * ms, 102 * ms}}}, message(2, 3, 3 * ms, 101 * ms));
+  const Verdicts verdicts = judge({slow_in, waits_in, waits_too});
+  const RankBlame& blame = verdicts.ranks.at(2);
+  CHECK(blame.slow.time == 99 * ms + ms);  // the last one in #2
+  CHECK(blame.slow.call == "broadcast #1");
+  CHECK(blame.late.time == 0);
+}
+
+TEST_CASE("a rank that came late is to blame for all of the time in which it was in no call") {
+  // Rank 2 is elsewhere until 50 ms, for 1 ms in a call of another group, and elsewhere again until 60 ms.
+  const TracedCall other =
+      call_of("barrier #1", {{2, {50 * ms, 51 * ms}}, {3, {50 * ms, 51 * ms}}}, message(3, 2, 50 * ms, 51 * ms));
+  const TracedCall call =
+      call_of("broadcast #1", {{0, {51 * ms, 61 * ms}}, {2, {60 * ms, 61 * ms}}}, message(2, 0, ms, 60 * ms));
+  const Verdicts verdicts = judge({other, call});
+  CHECK(verdicts.ranks.at(2).late.time == (49 + 9) * ms);
+  CHECK(verdicts.ranks.at(2).slow.time == 0);
+}
+
 TEST_CASE("a rank that waits for a slot is not to blame, but the one that does not free it") {
   // Rank 1 comes after 60 ms. Rank 0 has no slot at it until then, and so is late with what rank 2 waits for.
   TracedMessage stuck = message(0, 1, 60 * ms, 60 * ms);
