@@ -6,11 +6,11 @@
 
 namespace tutti::cli {
 
-/// Makes a call with equal parts as the methods of Communicator make it, so that a tool need not list them. `Span`: a
-/// std::span or gpu::Span. A collective that has one buffer gets `out`. Throws Error.
+/// A call with equal parts, as the methods of Communicator make it. `Span`: a std::span or gpu::Span. A collective that
+/// has one buffer gets `out`.
 template <class Span>
-void perform(Communicator& comm, Collective collective, const Span& in, Span out, const Op& op, int root,
-             const CallOptions& options) {
+detail::Request request_of(Collective collective, const Span& in, Span out, const Op& op, int root,
+                           const CallOptions& options) {
   const detail::CollectiveTraits& traits = detail::traits_of(collective);
   detail::Request request{.collective = collective, .input = {}, .output = {}};
   if (traits.input.extent != detail::Extent::nothing) {  // no barrier, which has neither buffers nor a type
@@ -21,6 +21,14 @@ void perform(Communicator& comm, Collective collective, const Span& in, Span out
   request.root = root;
   request.algorithm = options.algorithm;
   request.timeout = options.timeout;
+  return request;
+}
+
+/// Makes such a call, so that a tool need not list them. Throws Error.
+template <class Span>
+void perform(Communicator& comm, Collective collective, const Span& in, Span out, const Op& op, int root,
+             const CallOptions& options) {
+  const detail::Request request = request_of(collective, in, out, op, root, options);
   if constexpr (detail::InDeviceMemory<Span>)
     detail::Internals::perform(comm, request, detail::OnStream{options.stream});
   else

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "cli/base/perform.h"
+#include "lib/api/algorithm_of.h"
+#include "lib/base/internals.h"
 #include "tutti/error.h"
 #include "tutti/gpu.h"
 
@@ -154,20 +156,43 @@ void Case::copy_before_broadcast(const Placed& buffers) const {
     std::memcpy(buffers.output.data(), buffers.input.data(), buffers.input.size());
 }
 
-void Case::call(Placement placement) {
-  if (row_.what == Collective::barrier) return comm_->barrier(options_);
+template <class Work>
+void Case::with_arguments(const Work& work) const {
   const DeviceCopy* const device = buffers_->on_gpu();
   with_type(row_.type.type, [&](auto zero) {
     using T = decltype(zero);
     if (device)
-      call_with(placement, [device](std::span<std::byte> bytes) {
+      work([device](std::span<std::byte> bytes) {
         return gpu::span(reinterpret_cast<T*>(device->place_of(bytes.data())), bytes.size() / sizeof(T));
       });
     else
-      call_with(placement, [](std::span<std::byte> bytes) {
+      work([](std::span<std::byte> bytes) {
         return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
       });
   });
+}
+
+void Case::call(Placement placement) {
+  if (row_.what == Collective::barrier) return comm_->barrier(options_);
+  with_arguments([&](const auto& as_argument) { call_with(placement, as_argument); });
+}
+
+std::string Case::chosen_algorithm() const {
+  if (row_.what == measure::send_recv) return {};
+  if (row_.what == Collective::barrier) return comm_->chosen_algorithm(Collective::barrier, 0);
+  std::string name;
+  with_arguments([&](const auto& as_argument) {
+    const auto output = as_argument(out_of_place_.output);
+    detail::Request request =
+        request_of(row_.what.collective, as_argument(out_of_place_.input), output, op_, row_.root, {});
+    if (row_.what == measure::all_to_all_v) {
+      request.variable = true;
+      request.counts = row_.shape.send_counts;
+      request.recv_counts = row_.shape.recv_counts;
+    }
+    name = detail::algorithm_of(detail::Internals::state(*comm_), request, detail::memory_of<decltype(output)>);
+  });
+  return name;
 }
 
 template <class AsArgument>

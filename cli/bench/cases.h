@@ -73,6 +73,8 @@ class Case {
   void prepare(Placement placement, int repetition);
   /// The call that is timed. Throws Error.
   void call(Placement placement);
+  /// The algorithm of a call that names none; empty if there is none.
+  std::string chosen_algorithm() const;
   /// Elements on this rank that differ from the expected result of the repetition.
   std::size_t count_wrong(Placement placement, int repetition) const;
 
@@ -92,7 +94,9 @@ class Case {
   const detail::CollectiveTraits& traits() const;
   bool has(const detail::BufferTraits& buffer) const;
   std::size_t wrong_blocks(std::span<const std::byte> output, int repetition) const;
-  /// `as_argument` makes the API's argument of the bytes of a buffer.
+  /// Calls `work` with what makes the API's argument of the bytes of a buffer.
+  template <class Work>
+  void with_arguments(const Work& work) const;
   template <class AsArgument>
   void call_with(Placement placement, const AsArgument& as_argument);
   template <class Data>

@@ -174,16 +174,15 @@ Row Session::make_row(std::size_t bytes, const NamedType& type, const NamedOp& o
   return row;
 }
 
-RowResult Session::describe(const Row& row, const std::string& algorithm) {
+RowResult Session::describe(const Case& work, const std::string& algorithm) {
+  const Row& row = work.row();
   RowResult result;
   result.bytes = row.bytes();
   result.count = row.shape.count;
   result.type = row.type.name;
   result.op = row.op.name;
   result.root = has_root(row.what) ? row.root : -1;
-  result.algorithm = algorithm;
-  if (algorithm.empty() && row.what != measure::send_recv)
-    result.algorithm = comm().chosen_algorithm(row.what.collective, row.bytes());
+  result.algorithm = algorithm.empty() ? work.chosen_algorithm() : algorithm;
   return result;
 }
 
@@ -205,10 +204,11 @@ void Session::prove(const Row& row, const std::string& algorithm) {
 void Session::run_row(const Row& row) {
   Case work{comm(), *buffers_, row};
   show_progress(fmt::format("{} bytes", row.bytes()));
-  RowResult result = describe(row, row.algorithm);
+  RowResult result = describe(work, row.algorithm);
   prove(row, result.algorithm);
   result.out_of_place = measure(work, Placement::out_of_place, options_, control_);
   if (has_in_place(row.what)) result.in_place = measure(work, Placement::in_place, options_, control_);
+  if (row.algorithm.empty()) result.algorithm = work.chosen_algorithm();  // on a GPU the first call decides
   result.ready = local_time();
   if (first()) report(result);
 }
@@ -233,7 +233,7 @@ void Session::compare_row(const Row& row) {
                         has_root(row.what) ? row.root : -1,
                         {},
                         0,
-                        describe(row, "").algorithm};
+                        work.chosen_algorithm()};
   double expected = 0;
   for (const std::string& name : options_.compare) {
     prove(row, asked_for(name).empty() ? comparison.chosen : name);
@@ -258,12 +258,13 @@ void Session::compare_row(const Row& row) {
       extend_series(work, Placement::out_of_place, share, options_, control_, series[which]);
     }
   }
+  comparison.chosen = work.chosen_algorithm();  // on a GPU the first call decides
   if (!first()) return;
   for (std::size_t i = 0; i < series.size(); ++i) comparison.contenders[i].times = counted(series[i], options_);
   comparison.settle(row.what, comm().size());
   for (std::size_t i = 0; i < series.size(); ++i) {
     const Contender& one = comparison.contenders[i];
-    RowResult result = describe(row, asked_for(one.algorithm));
+    RowResult result = describe(work, asked_for(one.algorithm));
     result.experiment = one.algorithm;
     result.out_of_place = {one.median, one.bandwidth, one.wrong, iterations, series[i]};
     outcome_.add(result);

@@ -46,7 +46,7 @@ class Session {
   void conclude();
   void write_file(const std::vector<std::string>& errors);
   void report(const RowResult& row);
-  RowResult describe(const Row& row, const std::string& algorithm);
+  static RowResult describe(const Case& work, const std::string& algorithm);
   void say(const std::string& text, bool result);
   void show_progress(const std::string& text);
 

@@ -77,6 +77,13 @@ std::optional<Planned> Collectives::plan_in_window(const Request& request, Plann
   return Planned{prepared, true, location};
 }
 
+std::string Collectives::algorithm_of(const Request& request) {
+  const Planner::Wish wish = wish_of(request, group_.size());
+  const std::lock_guard lock{planning_};
+  const std::optional<Planned> in_window = plan_in_window(request, wish);
+  return in_window ? in_window->prepared.name : planner_.name_of_choice(wish);
+}
+
 std::size_t Collectives::board_capacity() const { return board_ ? board_->capacity() : 0; }
 
 Operation& Collectives::make(const Request& request, const Planned& planned,

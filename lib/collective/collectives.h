@@ -38,6 +38,8 @@ class Collectives final : public GroupUser {
   /// Null where not all ranks share memory.
   InlineCalls* inline_calls() { return inline_calls_ ? &*inline_calls_ : nullptr; }
   Planned plan(const Request& request);
+  /// Name of the algorithm of that plan, as a user would write it.
+  std::string algorithm_of(const Request& request);
   /// Prepares a checked call; `pool` is for its operations.
   void prepare(std::optional<PreparedCall>& to, const Request& request, std::shared_ptr<Pool<Operation>> pool) {
     to.emplace(request, plan(request), std::move(pool), group_, board_capacity());

@@ -76,6 +76,19 @@ class Measuring(Case):
             done = tutti("bench", "reduce_scatter", "-g", "3", "-b", "1000", "-e", "1000", *more, *QUICK)
             self.assertEqual((done.code, rows(done)[0][8]), (0, "0"), done)
 
+    def test_the_algorithm_is_that_of_the_calls_also_in_allocated_memory_and_with_counts_that_differ(self):
+        trace = self.folder / "t.json"
+        for words in (["reduce", "-R", "1"], ["all_reduce", "-R", "1"], ["alltoallv"]):
+            with self.subTest(words=words):
+                done = tutti("run", "-n", "3", "--no-label", "--trace", trace, harness.PROGRAM, "bench", *words, "-b", "1M", "-e", "1M",
+                             "--format", "csv", *QUICK)
+                self.assertEqual(done.code, 0, done)
+                calls = [e["args"] for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "call"]
+                made = {call["algorithm"] for call in calls
+                        if call["collective"].replace("_", "") == words[0].replace("_", "").rstrip("v") and (call["bytes"] > 300_000 or call["variable"])}
+                told = {line.split(",")[6] for line in done.lines if line.startswith("10")}
+                self.assertEqual(told, made, done)
+
     def test_a_named_algorithm_and_transport_and_deterministic_results(self):
         done = tutti("bench", "all_reduce", "-g", "2", "-b", "4K", "-e", "4K", "--algo", "ring", "--transport", "tcp",
                      "--format", "csv", *QUICK)
