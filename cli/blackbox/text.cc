@@ -78,11 +78,10 @@ double seconds_in(const OperationRecord& entry, const Snapshot& box) {
 }
 
 std::string name_of_group(std::uint64_t id, const Snapshot& box) {
-  for (std::size_t i = 0; i < box.groups.size(); ++i) {
-    if (box.groups[i].group != id) continue;
-    return i == 0 && box.groups[i].size == box.size ? "world"
-                                                    : fmt::format("group {} of {} ranks", i, box.groups[i].size);
-  }
+  for (const black_box::Member& one : box.groups)
+    if (one.group == id)
+      return one.number == 1 && one.size == box.size ? "world"
+                                                     : fmt::format("group {} of {} ranks", one.number - 1, one.size);
   return "a group that is gone";
 }
 

@@ -70,6 +70,7 @@ void Group::leave() noexcept {
       context_->engine->detach(channel, reason, Clock::now() + flush);
     context_->engine->forget(*this);
     context_->failure_router->detach(*this);
+    if (context_->black_box) context_->black_box->end_group(id_);
   });
 }
 

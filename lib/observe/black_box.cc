@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "lib/base/environment.h"
 #include "lib/base/system_calls.h"
@@ -175,6 +176,7 @@ Box::Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner)
   copy(memory->host, owner.host);
   copy(memory->job, owner.job);
   copy(memory->version, TUTTI_VERSION);
+  for (GroupSlot& slot : memory->group) slot.number.store(0);
   memory->groups.store(0);
   memory->magic.store(magic, std::memory_order_release);
 }
@@ -184,13 +186,36 @@ Box::~Box() {
   if (home_ == Home::inherited) inherited_is_taken.store(false);
 }
 
+/// A free place, or that of the oldest group that has ended, or of the oldest one. The world keeps its own.
+std::size_t Box::place_for_group() const noexcept {
+  const auto age = [this](std::size_t place) {
+    return std::pair{!has_ended_[place], memory_->group[place].number.load(std::memory_order_relaxed)};
+  };
+  const std::uint64_t made = memory_->groups.load(std::memory_order_relaxed);
+  if (made < group_count) return static_cast<std::size_t>(made);
+  std::size_t best = 1;
+  for (std::size_t place = 2; place < group_count; ++place)
+    if (age(place) < age(best)) best = place;
+  return best;
+}
+
 void Box::add_group(std::uint64_t id, int size, int rank) noexcept {
-  const std::uint64_t number = memory_->groups.load(std::memory_order_relaxed);
-  GroupSlot& slot = memory_->group[number % group_count];
+  const std::size_t place = place_for_group();
+  const std::uint64_t number = memory_->groups.load(std::memory_order_relaxed) + 1;
+  GroupSlot& slot = memory_->group[place];
+  has_ended_[place] = false;
+  slot.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
   slot.id.store(id, std::memory_order_relaxed);
   slot.size.store(size, std::memory_order_relaxed);
   slot.rank.store(rank, std::memory_order_relaxed);
-  memory_->groups.store(number + 1, std::memory_order_release);
+  slot.number.store(number, std::memory_order_release);
+  memory_->groups.store(number, std::memory_order_release);
+}
+
+void Box::end_group(std::uint64_t id) noexcept {
+  for (std::size_t place = 0; place < group_count; ++place)
+    if (memory_->group[place].id.load(std::memory_order_relaxed) == id) has_ended_[place] = true;
 }
 
 /// The difference of CLOCK_REALTIME, which may be set at any time.

@@ -19,7 +19,7 @@
 namespace tutti::black_box {
 
 inline constexpr std::uint64_t magic = 0x584f424954545554;  // "TUTTIBOX"
-inline constexpr std::uint32_t layout_version = 2;
+inline constexpr std::uint32_t layout_version = 3;
 inline constexpr std::size_t record_count = 64;  // small enough to leave most of the first-level cache to other data
 inline constexpr std::size_t group_count = 64;
 inline constexpr const char* memory_name = "tutti-blackbox";
@@ -86,6 +86,7 @@ static_assert(sizeof(CallRecord) == 80 && sizeof(Record) == 128);
 using Text = std::array<std::atomic<std::uint64_t>, text_words>;
 
 struct GroupSlot {
+  std::atomic<std::uint64_t> number;  ///< among the communicators of the rank, from 1; 0: none, or it is being written
   std::atomic<std::uint64_t> id;
   std::atomic<std::int32_t> size;
   std::atomic<std::int32_t> rank;
@@ -103,7 +104,7 @@ struct Memory {
   std::array<char, 64> host;
   std::array<char, 64> job;
   std::array<char, 16> version;
-  alignas(64) std::array<GroupSlot, group_count> group;
+  alignas(64) std::array<GroupSlot, group_count> group;  ///< the first one, the world, stays in the first place
   alignas(4096) std::array<Record, record_count> records;
   std::array<Text, record_count> texts;  ///< what a failed operation's error says
 };
@@ -164,6 +165,8 @@ class Box {
   Box& operator=(const Box&) = delete;
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
+  /// It makes no more calls: its place may be given to another one, and tells of it until then.
+  void end_group(std::uint64_t id) noexcept;
   /// Users include lib/observe/black_box_begin.h.
   Flight begin(const CallRecord& call) noexcept;
   Flight begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept;
@@ -179,12 +182,14 @@ class Box {
   Record& open_record(std::int64_t now) noexcept;
   Flight close_record(Record& record) noexcept;
   void read_realtime(std::int64_t now) noexcept;
+  std::size_t place_for_group() const noexcept;
 
   Descriptor descriptor_;  ///< kept: readers find the box through /proc/PID/fd
   Memory* memory_;
   Home home_;
   std::uint64_t operations_;
   std::array<std::uint64_t, record_count> form_in_{};  ///< by record: the name of the form that it has, or 0
+  std::array<bool, group_count> has_ended_{};          ///< by place of a group
   std::int64_t realtime_ = 0;
   std::int64_t realtime_read_ = 0;
 };

@@ -71,6 +71,16 @@ std::optional<OperationRecord> read_once(const Record& record, const Text& from)
   return entry;
 }
 
+/// The group in that place, or nothing if there is none, or another one is being written.
+std::optional<Member> read_group(const GroupSlot& slot) {
+  const std::uint64_t number = slot.number.load(std::memory_order_acquire);
+  const Member member{slot.id.load(std::memory_order_relaxed), slot.size.load(std::memory_order_relaxed),
+                      slot.rank.load(std::memory_order_relaxed), number};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (number == 0 || slot.number.load(std::memory_order_relaxed) != number) return std::nullopt;
+  return member;
+}
+
 }  // namespace
 
 Snapshot read(const Descriptor& descriptor, const std::string& name) {
@@ -91,11 +101,10 @@ Snapshot read(const Descriptor& descriptor, const std::string& name) {
   snapshot.job = text_of(memory.job);
   snapshot.version = text_of(memory.version);
 
-  const std::uint64_t groups = memory.groups.load(std::memory_order_acquire);
-  for (std::uint64_t i = groups - std::min<std::uint64_t>(groups, group_count); i < groups; ++i) {
-    const GroupSlot& slot = memory.group[i % group_count];
-    snapshot.groups.push_back({slot.id.load(), slot.size.load(), slot.rank.load()});
-  }
+  for (const GroupSlot& slot : memory.group)
+    if (const std::optional<Member> member = read_group(slot)) snapshot.groups.push_back(*member);
+  std::sort(snapshot.groups.begin(), snapshot.groups.end(),
+            [](const Member& one, const Member& other) { return one.number < other.number; });
   for (std::size_t place = 0; place < record_count; ++place) {
     const Record& record = memory.records[place];
     for (int i = 0; i < tries; ++i) {

@@ -25,7 +25,8 @@ struct OperationRecord {
 struct Member {
   std::uint64_t group = 0;
   int size = 0;
-  int rank = 0;  ///< the box's owner there
+  int rank = 0;              ///< the box's owner there
+  std::uint64_t number = 0;  ///< of the rank's communicators, from 1, which is the world
 };
 
 /// The contents of one box.

@@ -28,7 +28,7 @@ Snapshot rank(int number, int size = 3) {
   box.pid = 1000 + number;
   box.job = "job";
   box.taken = 50 * one_second;
-  box.groups = {{world_group, size, number}};
+  box.groups = {{world_group, size, number, 1}};
   return box;
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("where all are in a call the one that got least far is named") {
 
 TEST_CASE("communicators are looked at one by one, the longest wait first, and jobs do not mix") {
   auto boxes = three_at_rest();
-  for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1});
+  for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1, 2});
   call(boxes[1], 1, State::started, 0).call.group = 7;
   call(boxes[0], 3, State::started, 0);
   const auto findings = now(boxes);
@@ -210,7 +210,7 @@ TEST_CASE("of several calls that a dead rank had begun the oldest is where it wa
 
 TEST_CASE("the rank that a failure blames is found in the communicator's own numbers") {
   auto boxes = three_at_rest();
-  for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1});
+  for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1, 2});
   CHECK(blamed_by(boxes[1], boxes) == -1);
   OperationRecord& failed = call(boxes[1], 1, State::failed);
   failed.call.group = 7;
