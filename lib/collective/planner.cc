@@ -219,7 +219,7 @@ Choice Planner::choose(const Wish& wish) const {
         throw Error{
             ErrorCode::unsupported,
             fmt::format("{} cannot use the algorithm {} here: {}", tutti::name_of(wish.collective), name,
-                        settings_.deterministic && !choice.entry->rank_order
+                        settings_.deterministic && is_reduction(wish.collective) && !choice.entry->rank_order
                             ? "the option deterministic needs one that reduces in rank order (see tutti plan --list)"
                             : "it needs parts of equal size, and this is a _v call")};
     } catch (const Error&) {

@@ -58,6 +58,9 @@ TEST_CASE("deterministic keeps to algorithms that reduce in rank order, and only
   CHECK(chosen(strict, Collective::all_reduce).rfind("direct", 0) == 0);
   CHECK(chosen(strict, Collective::all_gather) == "ring");
   CHECK_THROWS_AS(chosen(strict, Collective::reduce_scatter, "ring"), Error);
+  CHECK_THROWS_WITH_AS(
+      strict.choose({.collective = Collective::all_to_all, .algorithm = "bruck", .bytes = 4, .equal_parts = false}),
+      "all_to_all cannot use the algorithm bruck here: it needs parts of equal size, and this is a _v call", Error);
 }
 
 TEST_CASE("a plan is built once and serves every size") {
