@@ -1,6 +1,7 @@
 // Compares the boxes of several ranks. Operations of a communicator have the same numbers on all its members, so the
 // ranks wait in the oldest operation that some member has begun and not finished. Each member has not entered it, is in
-// it, has failed in it, or has finished it.
+// it, has failed in it, or has finished it. A box keeps a rank's last operations only: if none of them is of the
+// communicator, and there were older ones, nothing is known of that rank.
 
 #include <fmt/core.h>
 
@@ -33,12 +34,14 @@ struct Member {
       if (one.call.group == group && one.call.operation == number) return &one;
     return nullptr;
   }
-  /// The newest of its collectives there; null: none.
+  /// The newest of its collectives there; null: none that is still recorded.
   const OperationRecord* last(std::uint64_t group) const {
     for (auto one = box->entries.rbegin(); one != box->entries.rend(); ++one)
       if (one->call.group == group && is_collective(*one)) return &*one;
     return nullptr;
   }
+  /// Its oldest operations have been overwritten.
+  bool has_forgotten() const { return !box->entries.empty() && box->entries.front().number > 1; }
 };
 
 using Members = std::vector<Member>;
@@ -84,7 +87,10 @@ class JointCall {
       const OperationRecord* const entry = member.entry(group, operation);
       const OperationRecord* const last = member.last(group);
       if (!entry) {
-        (last && last->call.operation > operation ? through_ : behind_).push_back(member);
+        (last                     ? last->call.operation > operation ? through_ : behind_
+         : member.has_forgotten() ? unknown_
+                                  : behind_)
+            .push_back(member);
         continue;
       }
       entries_.push_back({member, entry});
@@ -106,12 +112,9 @@ class JointCall {
       return fmt::format("{} {} still in {}, {}, when it failed on {}", who(inside_), is(inside_), call(),
                          how_far(*fewest()), who(failed_));
     if (inside_.empty()) return "";
-    if (!through_.empty())
-      return fmt::format("{} {} in {} {}, {}; {} finished it", who(inside_), is(inside_), call(), since(),
-                         how_far(*fewest()),
-                         who(through_) + (past_                  ? " had"
-                                          : through_.size() == 1 ? " has"
-                                                                 : " have"));
+    if (!through_.empty() || !unknown_.empty())
+      return fmt::format("{} {} in {} {}, {}", who(inside_), is(inside_), call(), since(), how_far(*fewest())) +
+             (through_.empty() ? "" : fmt::format("; {} {} finished it", who(through_), has(through_))) + forgotten();
     return fmt::format("{} {} in {} {}; rank {} got least far, {}", who(inside_), is(inside_), call(), since(),
                        fewest()->member.box->rank, how_far(*fewest()));
   }
@@ -128,7 +131,7 @@ class JointCall {
     if (!same.empty()) text += fmt::format("; so {} {}", is(same), who(sorted(same)));
     if (!behind_.empty()) text += fmt::format("; {} had not entered it", who(behind_));
     if (!through_.empty()) text += fmt::format("; {} had finished it", who(through_));
-    return text;
+    return text + forgotten();
   }
 
  private:
@@ -139,6 +142,13 @@ class JointCall {
 
   const char* is(const Members& members) const {
     return members.size() == 1 ? (past_ ? "was" : "is") : (past_ ? "were" : "are");
+  }
+  const char* has(const Members& members) const { return past_ ? "had" : members.size() == 1 ? "has" : "have"; }
+  /// Empty if enough is known of all ranks.
+  std::string forgotten() const {
+    if (unknown_.empty()) return "";
+    return fmt::format("; {} {} no record of it among {} last {} operations", who(unknown_), has(unknown_),
+                       unknown_.size() == 1 ? "its" : "their", black_box::record_count);
   }
   std::string since() const { return fmt::format("{} {:.1f} s", past_ ? "for" : "since", waited_); }
   std::string call() const { return with_algorithm(entries_.front().entry->call) + where_; }
@@ -155,18 +165,26 @@ class JointCall {
     });
   }
 
-  /// "as #5 of that communicator rank 2 called X, ranks 0 and 1 called Y"
+  /// "rank 2 called X, ranks 0 and 1 called Y". The text of a _v call has the sum of its counts only.
   std::string difference() const {
-    std::vector<std::pair<std::string, Members>> calls;
+    std::vector<std::pair<const OperationRecord*, Members>> calls;
     for (const Seen& seen : entries_) {
-      const std::string text = with_algorithm(seen.entry->call);
-      auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.first == text; });
-      if (found == calls.end()) found = calls.insert(calls.end(), {text, {}});
+      auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& one) {
+        return as_called(one.first->call) == as_called(seen.entry->call);
+      });
+      if (found == calls.end()) found = calls.insert(calls.end(), {seen.entry, {}});
       found->second.push_back(seen.member);
     }
     std::string text;
-    for (const auto& [what, members] : calls)
-      text += fmt::format("{}{} called {}", text.empty() ? "" : ", ", who(members), what);
+    for (auto one = calls.begin(); one != calls.end(); ++one) {
+      const std::string what = with_algorithm(one->first->call);
+      const bool is_told = std::any_of(
+          calls.begin(), one, [&](const auto& earlier) { return with_algorithm(earlier.first->call) == what; });
+      text += fmt::format("{}{} called {}{}", text.empty() ? "" : ", ", who(one->second), what,
+                          !is_told                                                     ? ""
+                          : (one->first->call.flags & black_box::Flags::variable) != 0 ? " with other counts"
+                                                                                       : " in another way");
+    }
     return text + where_ + ": these must be the same on all ranks";
   }
 
@@ -175,16 +193,18 @@ class JointCall {
     waiting.insert(waiting.end(), failed_.begin(), failed_.end());
     waiting = sorted(waiting);
     const bool one = behind_.size() == 1;
-    std::string text = fmt::format("{} {} not entered {}", who(behind_), past_ ? "had" : one ? "has" : "have", call());
+    std::string text = fmt::format("{} {} not entered {}", who(behind_), has(behind_), call());
     const OperationRecord* const last = behind_.front().last(group_);
     if (one && last)
       text += fmt::format(" ({} {} there)", last->state == State::started ? "is still in" : "its last call was",
                           describe(last->call));
-    return text + fmt::format("; {} {} for it {}", who(waiting),
-                              past_                 ? "waited"
-                              : waiting.size() == 1 ? "waits"
-                                                    : "wait",
-                              since());
+    return text +
+           fmt::format("; {} {} for it {}", who(waiting),
+                       past_                 ? "waited"
+                       : waiting.size() == 1 ? "waits"
+                                             : "wait",
+                       since()) +
+           forgotten();
   }
 
   const Seen* fewest() const {
@@ -203,7 +223,7 @@ class JointCall {
   double waited_ = 0;
   std::string where_;  ///< empty: in the world
   std::vector<Seen> entries_;
-  Members behind_, inside_, failed_, through_;
+  Members behind_, inside_, failed_, through_, unknown_;
 };
 
 /// Adds which ranks wait for which in point-to-point messages.

@@ -112,6 +112,39 @@ TEST_CASE("ranks that call different things are told apart") {
         "#3 (999 x f32, sum) with ring: these must be the same on all ranks");
 }
 
+TEST_CASE("ranks that give the same number of elements in parts of other sizes are told apart") {
+  auto boxes = three_at_rest();
+  for (Snapshot& box : boxes) {
+    CallRecord& made = call(box, 3, State::started).call;
+    made.collective = static_cast<std::uint8_t>(Collective::all_gather);
+    made.flags = black_box::Flags::variable;
+    made.count |= std::uint64_t{box.rank == 1 ? 78U : 77U} << 40;
+  }
+  CHECK(only(now(boxes)) ==
+        "ranks 0 and 2 called all_gather_v #3 (1000 x f32 in all) with ring, rank 1 called all_gather_v #3 "
+        "(1000 x f32 in all) with ring with other counts: these must be the same on all ranks");
+}
+
+TEST_CASE("a rank whose last operations are all of another communicator need not be behind") {
+  auto boxes = three_at_rest();
+  call(boxes[1], 3, State::started, 2);
+  call(boxes[2], 3, State::done);
+  boxes[0].entries.clear();
+  for (std::uint64_t number = 1; number <= black_box::record_count; ++number) {
+    OperationRecord& other = call(boxes[0], number, State::done);
+    other.call.group = 7;
+    other.number = number + 9;
+  }
+  CHECK(only(now(boxes)) ==
+        "rank 1 is in all_reduce #3 (1000 x f32, sum) with ring since 20.0 s, 2 of 6 steps done; rank 2 has finished "
+        "it; rank 0 has no record of it among its last 64 operations");
+  CHECK(last_call(boxes[1], boxes) ==
+        "rank 1 was in all_reduce #3 (1000 x f32, sum) with ring, 2 of 6 steps done; rank 2 had finished it; rank 0 "
+        "had no record of it among its last 64 operations");
+  for (OperationRecord& other : boxes[0].entries) other.number -= 9;  // it has made no others
+  CHECK(only(now(boxes)).starts_with("rank 0 has not entered all_reduce #3"));
+}
+
 TEST_CASE("a rank that is still in a call that failed on the others is the one that held them up") {
   auto boxes = three_at_rest();
   call(boxes[0], 3, State::failed);
