@@ -13,18 +13,18 @@ struct Part {
   std::size_t element;
 };
 
-Part part_of(Collective collective, int ranks, std::size_t bytes) {
+Part part_of(Collective collective, int ranks, std::size_t bytes, std::size_t known_element) {
   if (!detail::traits_of(collective).has_parts()) {
-    const std::size_t element = bytes % 4 == 0 ? 4 : 1;
+    const std::size_t element = known_element > 0 ? known_element : bytes % 4 == 0 ? 4 : 1;
     return {1, bytes / element, element};
   }
   const auto parts = static_cast<std::size_t>(ranks);
-  const std::size_t element = bytes / parts >= 4 ? 4 : 1;
+  const std::size_t element = known_element > 0 ? known_element : bytes / parts >= 4 ? 4 : 1;
   return {parts, bytes / parts / element, element};
 }
 
 detail::Partition partition_of(const SimulatedCall& simulated) {
-  const Part part = part_of(simulated.collective, simulated.ranks, simulated.bytes);
+  const Part part = part_of(simulated.collective, simulated.ranks, simulated.bytes, simulated.element);
   return detail::Partition::of(simulated.collective, part.elements, simulated.ranks, simulated.pipeline(),
                                part.element);
 }
@@ -32,7 +32,7 @@ detail::Partition partition_of(const SimulatedCall& simulated) {
 }  // namespace
 
 std::size_t moved_bytes(Collective collective, int ranks, std::size_t bytes) {
-  const Part part = part_of(collective, ranks, bytes);
+  const Part part = part_of(collective, ranks, bytes, 0);
   return part.parts * part.elements * part.element;
 }
 

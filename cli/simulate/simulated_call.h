@@ -20,6 +20,7 @@ struct SimulatedCall {
   std::size_t bytes = 0;                                 ///< of the larger of one rank's input and output
   const std::vector<algorithms::Plan>* given = nullptr;  ///< plans of all ranks that `choice` does not build, if any
   std::string asked = {};                                ///< `choice` before it was settled; empty: the same
+  std::size_t element = 0;                               ///< bytes of an element; 0: as in `tutti bench`
 
   algorithms::Plan plan(int rank) const;
   int pipeline() const { return given != nullptr ? given->front().shape.pipeline : choice.pipeline; }

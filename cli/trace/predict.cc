@@ -61,6 +61,7 @@ std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call)
   simulated.ranks = ranks;
   simulated.root = std::max(call.root, 0);
   simulated.bytes = call.bytes * (detail::traits_of(call.collective).has_parts() ? static_cast<std::size_t>(ranks) : 1);
+  simulated.element = call.element;
   try {
     std::string_view algorithm = call.algorithm;
     if (algorithm.ends_with(on_streams)) algorithm.remove_suffix(on_streams.size());

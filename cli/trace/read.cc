@@ -156,6 +156,8 @@ void Reader::read_call(const Json& event, const Json& args, const CallKey& key) 
   check_rank(args, "place", call.size);
   if (detail::is_rooted(call.collective)) check_rank(args, "root", call.size);
   call.places[rank] = get<int>(args, "place");
+  const auto count = get<std::uint64_t>(args, "count");
+  call.element = count == 0 ? 0 : call.bytes / count;
 }
 
 void Reader::read_message(const Json& event, const Json& args, const CallKey& key) {

@@ -44,8 +44,9 @@ struct TracedCall {
   std::string group;
   Collective collective{};
   std::uint64_t bytes = 0;
-  int size = 0;  ///< ranks of its group; 0: not known
-  int root = 0;  ///< in its group
+  std::uint64_t element = 0;  ///< bytes of an element; 0: not known
+  int size = 0;               ///< ranks of its group; 0: not known
+  int root = 0;               ///< in its group
   bool variable = false;
   std::map<int, Span> ranks;  ///< when each rank was in it, of those whose records are there
   std::map<int, int> places;  ///< their ranks in the group

@@ -218,6 +218,24 @@ class Trace(harness.Case):
                 self.assertEqual(done.code, 0, done)
                 self.assertSays(done.out, rf"It replays {collective} #6 by {algorithm}", named)
 
+    def test_the_page_takes_calls_of_which_some_messages_are_empty(self):
+        for collective, algorithm, size, kind in (("all_reduce", "ring", "8", "float"), ("all_reduce", "ring", "8", "double"),
+                                                  ("broadcast", "scatter_all_gather", "4", "float")):
+            with self.subTest(collective=collective, kind=kind):
+                self.traced(harness.PROGRAM, "bench", collective, "--algo", algorithm, "-b", size, "-e", size, "-d", kind,
+                            "-n", "2", "-w", "1", transport="tcp")
+                done = tutti("plan", collective, "--html", self.folder / "page.html", "--trace", self.file)
+                self.assertEqual((done.code, done.err), (0, ""), done)
+        trace = json.loads(self.file.read_text())
+        messages = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["cat"] == "message" and e["name"] == "send"
+                    and e["args"].get("call", "").startswith("broadcast")]
+        self.assertNotIn(0, {e["args"]["bytes"] for e in messages})  # those are not sent
+        trace["traceEvents"] = [e for e in trace["traceEvents"] if e not in messages]
+        self.file.write_text(json.dumps(trace))
+        done = tutti("plan", "broadcast", "--html", self.folder / "page.html", "--trace", self.file)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, "of none is every message of that plan there")
+
     def test_calls_in_windows_have_no_prediction(self):
         self.traced(harness.PROGRAM, "bench", "all_gather", "--algo", "direct", "-R", "1", "-b", "96K", "-e", "96K", "-n", "3")
         self.assertSays(tutti("trace", self.file).out, r"(?m)^all_gather +direct +3 +96K +\d+ +- ")

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "algorithms/describe.h"
-#include "algorithms/row_program.h"
 #include "cli/base/text.h"
 #include "cli/base/usage_error.h"
+#include "cli/plan/page/run_messages.h"
 #include "cli/trace/predict.h"
 #include "lib/collective/call.h"
 #include "tutti/error.h"
@@ -21,8 +21,6 @@ namespace tutti::cli {
 namespace {
 
 using algorithms::Plan;
-using algorithms::StepId;
-using Ends = std::pair<int, int>;  // from and to
 using Calls = std::vector<const TracedCall*>;
 
 constexpr std::size_t most_calls = 12;
@@ -71,66 +69,6 @@ std::vector<Plan> plans_of(const simulate::SimulatedCall& simulated) {
   std::vector<Plan> plans;
   for (int rank = 0; rank < simulated.ranks; ++rank) plans.push_back(simulated.plan(rank));
   return plans;
-}
-
-/// All rounds between two ranks, divided among the messages that the plan has between them, which may be more, or
-/// nothing.
-std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
-  if (rounds.empty()) return std::nullopt;
-  const std::size_t first = rounds.size() * send / sends;
-  const std::size_t last = std::max(first + 1, rounds.size() * (send + 1) / sends);
-  TracedMessage whole = rounds[first];
-  whole.received = rounds[last - 1].received;
-  return whole;
-}
-
-/// In a row all ranks read the sum of the last one, where the plan passes it on from one to the next.
-void add_readings_of_sums(std::map<Ends, std::vector<TracedMessage>>& rounds, const std::vector<Plan>& plans,
-                          const std::vector<int>& members) {
-  const auto made = algorithms::lower_to_row(plans);
-  if (!made.program) return;
-  const std::vector<int>& row = made.program->row;
-  const auto member = [&members](int place) { return members[static_cast<std::size_t>(place)]; };
-  for (std::size_t i = row.size() - 1; i > 0; --i) {
-    const auto sums = rounds.find({member(row.back()), member(row[i - 1])});
-    if (sums != rounds.end()) rounds.try_emplace({member(row[i]), member(row[i - 1])}, sums->second);
-  }
-}
-
-/// The messages of a call in the order in which its plans send them, rank by rank. Nothing if it does not use those
-/// plans, or if a message is missing. On streams a message may go in rounds; it lasts until the last one has ended.
-std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, const std::vector<Plan>& plans) {
-  if (!call.is_complete) return std::nullopt;
-  std::map<std::pair<int, StepId>, TracedMessage> by_step;
-  for (const TracedMessage& message : call.messages) {
-    TracedMessage& whole = by_step.try_emplace({message.from, message.step}, message).first->second;
-    whole.given = std::min(whole.given, message.given);
-    whole.received = std::max(whole.received, message.received);
-  }
-  std::map<Ends, std::vector<TracedMessage>> rounds;
-  for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
-  const std::vector<int> members = call.members();
-  if (!rounds.empty()) add_readings_of_sums(rounds, plans, members);
-  std::vector<TracedMessage> messages;
-  for (const Plan& plan : plans) {
-    const int from = members[static_cast<std::size_t>(plan.shape.rank)];
-    std::map<int, std::size_t> sends, sent;  // by peer
-    for (const algorithms::Step& step : plan.steps)
-      if (algorithms::sends(step.verb)) ++sends[step.peer];
-    for (StepId id = 0; id < plan.steps.size(); ++id) {
-      const algorithms::Step& step = plan.steps[id];
-      if (!algorithms::sends(step.verb)) continue;
-      const int to = members[static_cast<std::size_t>(step.peer)];
-      std::optional<TracedMessage> found;
-      if (!call.readings.empty())
-        found = over_board(rounds[{from, to}], sends[step.peer], sent[step.peer]++);
-      else if (const auto one = by_step.find({from, id}); one != by_step.end() && one->second.to == to)
-        found = one->second;
-      if (!found) return std::nullopt;
-      messages.push_back(*found);
-    }
-  }
-  return messages;
 }
 
 /// When each rank waited for a message and did nothing else, in time order.
@@ -261,7 +199,7 @@ std::string add_calls(Run& run, const Carried& carried, const Source& source) {
   std::map<const TracedCall*, std::vector<TracedMessage>> complete;
   Calls calls;
   for (const TracedCall* call : carried.calls)
-    if (auto messages = messages_of(*call, plans)) {
+    if (auto messages = messages_of(*call, *simulated_call_of(*call), plans)) {
       complete[call] = std::move(*messages);
       calls.push_back(call);
     }
