@@ -135,14 +135,21 @@ void Session::announce() {
   }
 }
 
+/// All groups have the same rows, since they are measured side by side.
+int Session::ranks_of_smallest_group() {
+  const std::vector<double> sizes = control_.gather(comm().size());
+  return static_cast<int>(control_.from_first(first() ? *std::min_element(sizes.begin(), sizes.end()) : 0));
+}
+
 void Session::run_tables() {
   std::vector<NamedOp> ops{{"none", OpKind::sum}};
   if (has_op(options_.what)) ops = find_ops(options_.op);
   std::vector<int> roots{0};
+  const int ranks = has_root(options_.what) ? ranks_of_smallest_group() : 0;
   if (has_root(options_.what) && options_.root == "all") {
-    for (int root = 1; root < comm().size(); ++root) roots.push_back(root);
+    for (int root = 1; root < ranks; ++root) roots.push_back(root);
   } else if (has_root(options_.what)) {
-    check_root(options_, comm().size());
+    check_root(options_, ranks);
     roots.front() = std::atoi(options_.root.c_str());
   }
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)

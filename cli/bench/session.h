@@ -38,6 +38,7 @@ class Session {
   void open_output_file();
   void announce();
   void run_tables();
+  int ranks_of_smallest_group();
   void run_rows(const NamedType& type, const NamedOp& op, int root);
   Row make_row(std::size_t bytes, const NamedType& type, const NamedOp& op, int root);
   void run_row(const Row& row);

@@ -110,6 +110,14 @@ class Measuring(Case):
         self.assertEqual((done.code, rows(done)[0][8]), (0, "0"), done)
         self.assertEqual(re.findall(r"Group +(\d)", done.out), ["0", "1", "0", "1"])
 
+    def test_groups_of_different_sizes_have_the_roots_that_all_have(self):
+        split = {"NCCL_TESTS_SPLIT": "DIV 3"}
+        done = tutti("bench", "reduce", "-g", "5", "-b", "64", "-e", "64", "-r", "all", *QUICK, env=split)
+        self.assertEqual(([row[4] for row in rows(done)], done.code), (["0", "1"], 0), done)
+        done = tutti("bench", "reduce", "-g", "5", "-b", "64", "-e", "64", "-r", "2", *QUICK, env=split)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, r"bench: root 2 is not one of 2 ranks \(-r\)")
+
     def test_a_start_window_on_one_host(self):
         done = tutti("bench", "barrier", "-g", "2", "--sync", "window", "--format", "wide", *QUICK)
         self.assertEqual(done.code, 0, done)
