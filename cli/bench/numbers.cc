@@ -140,13 +140,12 @@ int warm_up_calls_left(const Options& options, int done, double seconds) {
 }
 
 int iterations_for(const Options& options, double expected_seconds) {
-  constexpr double most = 1e6;
   const double once = std::max(expected_seconds, 1e-8);
   double iterations = options.iterations.value_or(usual_iterations);
   const double least = options.min_time > 0 ? options.min_time : options.iterations ? 0 : usual_seconds;
   iterations = std::max(iterations, std::ceil(least / once));
   if (options.max_time > 0) iterations = std::min(iterations, std::floor(options.max_time / once));
-  return static_cast<int>(std::clamp(iterations, 1.0 + options.skip, most));
+  return static_cast<int>(std::clamp<double>(iterations, 1.0 + options.skip, most_iterations));
 }
 
 int single_calls_for(const Options& options, int wanted, int done, double seconds) {

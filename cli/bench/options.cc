@@ -93,7 +93,7 @@ constexpr Option options_there[] = {
     {'f', "stepfactor", "N", "factor from one size to the next, instead of a step",
      [](O& o, Text n, Text v) { o.step_factor = static_cast<std::size_t>(whole(n, v, 1)); }},
     {'n', "iters", "N", "timed iterations (20, or as many as take 2 ms)",
-     [](O& o, Text n, Text v) { o.iterations = whole(n, v, 1); }},
+     [](O& o, Text n, Text v) { o.iterations = whole(n, v, 1, most_iterations); }},
     {'m', "agg_iters", "N", "calls per iteration (1)", [](O& o, Text n, Text v) { o.aggregate = whole(n, v, 1); }},
     {'w', "warmup_iters", "N", "untimed iterations before (50, or as many as take 20 ms)",
      [](O& o, Text n, Text v) { o.warmup = whole(n, v, 0); }},

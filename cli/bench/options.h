@@ -22,6 +22,7 @@ enum class Average { rank0, mean, least, most };
 /// the others: pages are touched for the first time, and links find out how to copy. And a loop of 20 calls of 0.3 us
 /// takes no longer than one interrupt.
 constexpr int usual_iterations = 20;
+constexpr int most_iterations = 1'000'000;
 constexpr double usual_seconds = 2e-3;
 constexpr int usual_warmup = 50;
 constexpr double usual_warmup_seconds = 20e-3;

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -85,7 +86,7 @@ std::chrono::milliseconds duration(const std::string& option, const std::string&
   if (unit == word.c_str() || scale == 0 || !(value >= 0 && value * scale < 1e12)) {
     wrong("run", fmt::format("{} takes a time such as 30, 0.5, 500ms or 5m, not \"{}\"", option, word));
   }
-  return std::chrono::milliseconds{static_cast<std::int64_t>(value * scale)};
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(value * scale))};  // 0 may stand for never
 }
 
 void declare(CLI::App& app, RunWords& words, Job& job) {

@@ -81,7 +81,9 @@ void check_rank(const Json& args, const char* field, int size) {
 
 Span span_of(const Json& event) {
   const std::int64_t begin = get_microseconds(event, "ts");
-  return {begin, event.contains("dur") ? begin + get_microseconds(event, "dur") : begin};
+  const std::int64_t duration = event.contains("dur") ? get_microseconds(event, "dur") : 0;
+  if (duration < 0) throw Flaw{fmt::format("cannot have {} as its \"dur\": it is negative", text_of(event["dur"]))};
+  return {begin, begin + duration};
 }
 
 Collective collective_named(const std::string& name) {

@@ -118,6 +118,11 @@ class Measuring(Case):
         self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, r"bench: root 2 is not one of 2 ranks \(-r\)")
 
+    def test_more_iterations_than_it_makes_are_refused(self):
+        for words in (["-n", "2000000"], ["-n", "2000000", "-K", "1500000"]):
+            done = tutti("bench", "barrier", "-g", "2", *words)
+            self.assertEqual((done.code, done.out), (6, ""), done)
+
     def test_a_start_window_on_one_host(self):
         done = tutti("bench", "barrier", "-g", "2", "--sync", "window", "--format", "wide", *QUICK)
         self.assertEqual(done.code, 0, done)

@@ -147,6 +147,9 @@ class Ends(Case):
         self.assertEqual(done.code, 124, done)
         self.assertSays(done.err, r"did not end within 0\.5 s; still running: rank 0, 2;")
 
+    def test_a_time_limit_below_a_millisecond_is_none_without_end(self):
+        self.assertEqual(tutti("run", "-n", "1", "--timeout", "0.0001", "sleep", "100", limit=20).code, 124)
+
     def test_grandchildren_may_clean_up_too(self):
         may_clean_up(self, "({}) & wait")
 

@@ -330,6 +330,7 @@ class Trace(harness.Case):
             '{"traceEvents": [{"ts": 1e400}]}': "a number in it is too large for anything; another program changed it$",
             changed(ts=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "ts": that is more than nine years',
             changed(dur=-1e30, args={**call, "collective": "barrier"}): 'cannot have -1e.30 as its "dur": that is more than nine',
+            changed(dur=-50, args={**call, "collective": "barrier"}): 'cannot have -50 as its "dur": it is negative',
             changed(pid=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "pid"',
             changed(pid=1 << 40, args={**call, "collective": "barrier"}): 'cannot have 1099511627776 as its "pid"',
             changed(cat="message", args={**call, "to": 1, "number": 0, "step": 0, "given_ns": 1 << 62}):
