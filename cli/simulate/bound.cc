@@ -14,7 +14,9 @@ double least_time(const SimulatedCall& simulated, const Network& network) {
     for (const algorithms::Step& step : plan.steps) {
       if (step.verb != algorithms::Verb::send) continue;
       const Distance distance = network.distance(rank, step.peer);
-      const MessageCost cost = network.cost(distance, sizes.of(plan, step.left));
+      const std::size_t bytes = sizes.of(plan, step.left);
+      if (bytes == 0) continue;  // not sent
+      const MessageCost cost = network.cost(distance, bytes);
       const std::size_t port = distance >= Distance::leaf ? 1 : 0;
       busy[port] += cost.transfer + cost.gap;
       longest[port] = std::max(longest[port], cost.gap);

@@ -107,7 +107,7 @@ class Writer {
                                std::to_string(outlet.to) + " do not match.");
       script_.actions[send].partner = receive;
       receive = script_.actions[receive].next_on_lane;
-      ++script_.messages;
+      if (script_.actions[send].bytes > 0) ++script_.messages;
     }
   }
 
@@ -194,12 +194,15 @@ class Machine {
   void later(double time, EventKind kind, Number number) { events_.emplace(time, kind, number); }
   static double& at(std::vector<double>& servers, int number) { return servers[static_cast<std::size_t>(number)]; }
 
-  /// A step has all that it waited for: a send takes its port, a receive may use its message.
+  /// A step has all that it waited for: a send takes its port, a receive may use its message. A message without bytes
+  /// is not sent, and nobody waits for it.
   void issue(Number number) {
     for (; number != none; number = follower(number)) {
       Action& action = actions_[number];
       action.waits = issued;
-      if (action.verb == Verb::send)
+      if (action.bytes == 0 && !algorithms::is_local(action.verb))
+        skip(number);
+      else if (action.verb == Verb::send)
         send(number);
       else if (algorithms::is_local(action.verb))
         compute(number, action.verb == Verb::copy ? network_.copying(action.bytes) : network_.reduction(action.bytes));
@@ -212,6 +215,11 @@ class Machine {
   Number follower(Number number) {
     const Number next = actions_[number].next_on_lane;
     return next != none && --actions_[next].waits == 0 ? next : none;
+  }
+
+  void skip(Number number) {
+    later(now_, EventKind::done, number);
+    if (actions_[number].verb == Verb::send) note(number, now_);
   }
 
   void send(Number number) {

@@ -132,6 +132,11 @@ void take_port(Range range, const double* __restrict ready, const Costs& costs, 
   }
 }
 
+/// The same for messages without bytes, which are not sent.
+void skip_port(Range range, const double* __restrict ready, double* __restrict order, double* __restrict done) {
+  for (std::size_t r = at(range.from); r < at(range.to); ++r) done[r] = order[r] = std::max(ready[r], order[r]);
+}
+
 /// `head` begins with the head of the first rank in the range.
 std::int64_t arrive(Range range, const double* __restrict head, const Costs& costs, double* __restrict order,
                     double* __restrict port, double* __restrict done) {
@@ -173,6 +178,8 @@ class Sweep {
     find_wanted();
   }
 
+  /// Messages of all ranks.
+  double messages() const { return messages_; }
   /// Picoseconds; negative if an assumption of the method does not hold.
   double run() {
     const std::size_t beats = rotation_.beats.size() - 1;
@@ -186,11 +193,12 @@ class Sweep {
         over_runs(beat, [&](int from, int to, std::size_t bytes) { send(i, beat, from, to, bytes); });
       else
         over_runs(beat, [&](int from, int to, std::size_t bytes) { receive(i, beat, from, to, bytes); });
-      if (late_ != 0 || old_ > earliest_) return -1;
+      if (late_ != 0 || std::max(old_, held_up_) > earliest_) return -1;
+      held_up_ = std::max(held_up_, held_up_here_);
       if (beat.verb != Verb::recv && !algorithms::sends(beat.verb)) last_added_ = beat.verb;
       if (is_wanted_[i]) last = std::max(last, latest_[i] = largest(done_[i % window_]));
     }
-    return last;
+    return std::max(last, held_up_);
   }
 
  private:
@@ -211,7 +219,7 @@ class Sweep {
   /// beginning.
   void prepare(std::size_t i) {
     const Beat& beat = rotation_.beats[i];
-    old_ = 0;
+    old_ = held_up_here_ = 0;
     earliest_ = HUGE_VAL;
     ready_ = nullptr;
     for (Row* row : {&done_[i % window_], &head_[i % window_]}) row->resize(at(ranks_));
@@ -252,15 +260,32 @@ class Sweep {
     }
   }
 
+  bool has_old() const { return old_ > 0 || held_up_ > 0; }
+  /// An old row may be later than steps without bytes that wait for it. They are done by then, and so it must be
+  /// before all steps with bytes that follow.
+  void may_hold_up(const double* ready, int from, int to) {
+    if (old_ > smallest(ready, from, to)) held_up_here_ = old_;
+  }
+
   void send(std::size_t i, const Beat& beat, int from, int to, std::size_t bytes) {
-    const Costs& costs = table_.costs(beat.ahead, bytes);
-    if (old_ > 0) earliest_ = std::min(earliest_, ready_ == nullptr ? 0 : smallest(ready_, from, to));
     const double* const ready = ready_ == nullptr ? zeros_.data() : ready_;
+    if (bytes == 0) {
+      skip_port({from, to}, ready, out_order_.data(), done_[i % window_].data());
+      return may_hold_up(ready, from, to);
+    }
+    if (has_old()) earliest_ = std::min(earliest_, smallest(ready, from, to));
+    messages_ += to - from;
+    const Costs& costs = table_.costs(beat.ahead, bytes);
     take_port({from, to}, ready, costs, out_order_.data(), out_.data(), head_[i % window_].data(),
               done_[i % window_].data());
   }
 
   void receive(std::size_t i, const Beat& beat, int from, int to, std::size_t bytes) {
+    if (bytes == 0) {
+      const double* const ready = ready_ == nullptr ? zeros_.data() : ready_;
+      std::copy(ready + from, ready + to, done_[i % window_].data() + from);
+      return may_hold_up(ready, from, to);
+    }
     // Senders are `ahead` of the receivers; ranks whose sender would lie beyond the last rank wrap around to 0.
     const int wrap = std::clamp(ranks_ - beat.ahead, from, to);
     receive_from(i, beat, {from, wrap}, beat.ahead, bytes);
@@ -274,13 +299,13 @@ class Sweep {
     late_ |= arrive(range, head, table_.costs(beat.ahead, bytes), in_order_.data(), in_.data(), done);
     if (ready_ != nullptr)
       for (std::size_t r = at(range.from); r < at(range.to); ++r) done[r] = std::max(done[r], ready_[r]);
-    if (old_ > 0) earliest_ = std::min(earliest_, smallest(done, range.from, range.to));
+    if (has_old()) earliest_ = std::min(earliest_, smallest(done, range.from, range.to));
     if (beat.verb == Verb::recv_reduce) add_up(beat, done, done, range, network_.reduction(bytes));
   }
 
   void compute(std::size_t i, const Beat& beat, int from, int to, std::size_t bytes) {
     const double* const ready = ready_ == nullptr ? zeros_.data() : ready_;
-    if (old_ > 0) earliest_ = std::min(earliest_, smallest(ready, from, to));
+    if (has_old()) earliest_ = std::min(earliest_, smallest(ready, from, to));
     double* const done = done_[i % window_].data();
     std::copy(ready + from, ready + to, done + from);
     add_up(beat, done, done, {from, to}, beat.verb == Verb::copy ? network_.copying(bytes) : network_.reduction(bytes));
@@ -314,8 +339,11 @@ class Sweep {
   Row out_order_, in_order_, arithmetic_order_;  ///< when their last user arrived
   double old_ = 0;                               ///< latest time outside of the window that the current row waits for
   double earliest_ = 0;                          ///< of the current row
+  double held_up_ = 0;                           ///< steps without bytes may be as late as that
+  double held_up_here_ = 0;                      ///< those of the current row
   Verb last_added_ = Verb::copy;                 ///< the last user of arithmetic
   std::int64_t late_ = 0;                        ///< not 0: an event came out of order
+  double messages_ = 0;                          ///< so far, those with bytes
 };
 
 /// The number of rows for messages and for dependencies that do not reach back through the plan.
@@ -340,11 +368,10 @@ std::optional<Result> run_sweep(const SimulatedCall& simulated, const Network& n
     const std::size_t window = near_window(*rotation, far);
     if (window == tried || 2.0 * static_cast<double>(window) * simulated.ranks * sizeof(double) > most_memory) continue;
     tried = window;
-    const double time = Sweep{*rotation, simulated, network, window}.run();
+    Sweep sweep{*rotation, simulated, network, window};
+    const double time = sweep.run();
     if (time < 0) continue;
-    const auto sends = std::count_if(rotation->beats.begin(), rotation->beats.end() - 1,
-                                     [](const Beat& beat) { return algorithms::sends(beat.verb); });
-    return Result{(network.start + time) * 1e-12, static_cast<double>(sends) * simulated.ranks, "sweep"};
+    return Result{(network.start + time) * 1e-12, sweep.messages(), "sweep"};
   }
   return {};
 }

@@ -59,7 +59,8 @@ class Beside(Case):
     def test_what_takes_no_bandwidth_is_the_same_for_every_algorithm(self):
         for network in (PLAIN, SHARED):
             for collective in ("all_reduce", "all_to_all"):
-                self.check(self.distances(collective, "", network, sizes="8"), -0.005, 0.005)
+                # With 8 bytes two messages of rails among 3 ranks arrive at one moment, and either may be the first.
+                self.check(self.distances(collective, "", network, sizes="16"), -0.005, 0.005)
 
     def test_where_no_messages_meet_both_agree_at_every_size(self):
         for collective, algorithms in (("all_reduce", "ring,chain"), ("broadcast", "tree:2,tree:4,chain,direct"),

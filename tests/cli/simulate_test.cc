@@ -99,6 +99,21 @@ TEST_CASE("every message is told, with its step, and when it went and was there"
   }
 }
 
+TEST_CASE("messages without bytes are not sent, except those of a barrier") {
+  // Two elements are two parts with bytes, of 16. Each rank sends a part to its owner, who sends the sum to all.
+  const SimulatedCall tiny = simulated(Collective::all_reduce, "direct_two_shot", 16, 8);
+  std::vector<SimulatedMessage> messages;
+  const auto ran = run_events(tiny, uniform(), &messages);
+  CHECK(ran->messages == 2 * 2 * 15);
+  CHECK(messages.size() == 2 * 16 * 15);  // the others are told, too, with the moment at which they were left out
+  const auto lasts = [](const SimulatedMessage& one) { return one.end > one.begin; };
+  CHECK(std::count_if(messages.begin(), messages.end(), lasts) == 2 * 2 * 15);
+  CHECK(run_events(simulated(Collective::barrier, "dissemination", 16, 0), uniform())->messages == 16 * 4);
+  const auto swept = run_sweep(simulated(Collective::all_reduce, "ring", 16, 8), uniform());
+  REQUIRE(swept);
+  CHECK(swept->messages == 2 * 2 * 15);
+}
+
 TEST_CASE("a ring over unequal hops goes at their mean") {
   const Network summit = NetworkFile::open("summit").for_algorithm("ring");
   for (const int n : {96, 768, 3072}) {

@@ -95,12 +95,13 @@ class Replay {
     Rank& own = at(rank);
     const algorithms::Step& step = own.plan.steps[id];
     const std::size_t bytes = sizes_.of(own.plan, simulate::range_of(step));
+    const bool is_sent = bytes > 0 && !algorithms::is_local(step.verb);
     // Memory is unlimited: a message arrives even before its step has begun.
-    if (algorithms::receives(step.verb)) await(rank, id, bytes);
+    if (is_sent && algorithms::receives(step.verb)) await(rank, id, bytes);
     for (std::uint32_t i = 0; i < own.waits[id]; ++i) own.may_begin[id]->acquire();
     if (const StepId next = own.plan.next_on_lane[id]; next != algorithms::no_step) own.may_begin[next]->release();
-    if (step.verb == Verb::send) return send(rank, id, bytes);
-    if (step.verb != Verb::recv) {
+    if (is_sent && step.verb == Verb::send) return send(rank, id, bytes);
+    if (algorithms::is_local(step.verb) || (is_sent && step.verb == Verb::recv_reduce)) {
       const double work = step.verb == Verb::copy ? network_.copying(bytes) : network_.reduction(bytes);
       own.arithmetic->lock();
       s4u::this_actor::execute(work);
