@@ -238,6 +238,8 @@ class Refuse(Case):
         self.refused("broadcast -n 4 --rank 4", "--rank takes 0 to 3")
         self.refused("all_reduce --root 2", "--root has no effect: all_reduce has no root")
         self.refused(f"all_reduce --root 2 --html {self.folder}/page.html", "--root has no effect")
+        self.refused(f"all_reduce --algo hierarchical:3+1 -n 4 --html {self.folder}/page.html",
+                     "has the plans for 2 to 16 ranks, and hierarchical:3.1 is for 4 only; give hierarchical a radix")
         self.refused("broadcast --bytes 3Q", "--bytes takes a size")
         self.refused("broadcast --size -4", '--bytes takes a size .* not "-4"')
         self.refused("broadcast -n four", "four")

@@ -40,6 +40,11 @@ class Catalogue {
 
  private:
   void add(Collective collective, const Choice& choice) {
+    if (!choice.domains.empty())
+      refuse_page(fmt::format(
+          "a page has the plans for {} to {} ranks, and {} is for {} only; give {} a radix, or leave "
+          "--html away",
+          fewest_ranks_on_page, most_ranks_on_page, to_string(choice), choice.domains.size(), choice.entry->name));
     const Json item{{"collective", name_of(collective)}, {"name", to_string(choice)}, {"idea", choice.entry->idea}};
     if (std::find(list_.begin(), list_.end(), item) != list_.end()) return;
     list_.push_back(item);
