@@ -18,8 +18,9 @@ bool BoardRounds::has_slices_named(const std::string& name) {
 }
 
 void BoardRounds::add(const Slice& slice) {
-  Part& part = rounds_[{slice.call, slice.round}][slice.thread.first];
-  slices_[slice.thread].insert_or_assign(slice.span.begin, Place{slice.span, &part});
+  Parts& round = rounds_[{slice.call, slice.round}];
+  Part& part = round[slice.thread.first];
+  slices_[slice.thread].insert_or_assign(slice.span.begin, Place{slice.span, &part, &round});
   // Only the "post" events have the bytes; "wait" and "take" of the same round have 0.
   part.bytes = std::max(part.bytes, slice.bytes);
   if (slice.name == post_name) part.post = slice.span;
@@ -61,7 +62,7 @@ void BoardRounds::connect() {
     if (!arrow.begin || !arrow.end) continue;
     const Place* const from = find(*arrow.begin);
     const Place* const to = find(*arrow.end);
-    if (!from || !to || !from->part->post) continue;
+    if (!from || !to || from->round != to->round || !from->part->post) continue;
     std::vector<Part::Wait>& waits = to->part->waits;
     const auto later = std::find_if(waits.begin(), waits.end(),
                                     [to](const Part::Wait& one) { return one.wait.begin > to->span.begin; });

@@ -58,9 +58,11 @@ class BoardRounds {
     std::vector<Span> takes;
     std::uint64_t bytes = 0;
   };
+  using Parts = std::map<int, Part>;  // by rank
   struct Place {
     Span span;
     Part* part;
+    const Parts* round;
   };
   struct Arrow {
     std::optional<std::pair<Thread, std::int64_t>> begin, end;
@@ -72,8 +74,8 @@ class BoardRounds {
   void connect();
   const Place* find(const std::pair<Thread, std::int64_t>& moment) const;
 
-  std::map<std::tuple<CallKey, std::uint32_t>, std::map<int, Part>> rounds_;  // by round, and by rank
-  std::map<Thread, std::map<std::int64_t, Place>> slices_;                    // by beginning
+  std::map<std::tuple<CallKey, std::uint32_t>, Parts> rounds_;
+  std::map<Thread, std::map<std::int64_t, Place>> slices_;  // by beginning
   std::map<std::uint64_t, Arrow> arrows_;
 };
 
