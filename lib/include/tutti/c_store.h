@@ -14,8 +14,10 @@ extern "C" {
 typedef struct tutti_store tutti_store;
 
 /// Opens the store at which tutti_connect() would meet with these options, of which it takes no `id` or `all_gather`.
-/// Its keys are its own: all ranks open stores and connect in the same order. Rank 0 serves at "tcp://host:port" while
-/// it has a handle. Waits longer than `setup_timeout_ms` fail. One thread at a time uses a handle.
+/// Its keys are its own: all ranks open stores and connect in the same order. Waits longer than `setup_timeout_ms`
+/// fail. One thread at a time uses a handle.
+/// Keep it until all ranks have read: rank 0 serves at "tcp://host:port" only while it has a handle, and a file, in
+/// which ranks of mpirun and Slurm on one host meet, is removed once all ranks that have come so far have freed theirs.
 TUTTI_C_API tutti_result tutti_store_open(const tutti_connect_options* options, tutti_store** store);
 /// Another connection to the same keys, for another thread. A store in a file has none: TUTTI_UNSUPPORTED.
 TUTTI_C_API tutti_result tutti_store_clone(tutti_store* store, tutti_store** made);

@@ -79,9 +79,11 @@ class TUTTI_API Store {
 /// A store inside this process, shared by its threads: all but set_timeout() may be called by several at once.
 TUTTI_API std::shared_ptr<Store> memory_store();
 
-/// A store in a file on a (shared) file system, opened by `users` objects in all, and no more. The last one to close it
-/// removes the file; with 0 anybody may open it and it stays. A file left by a run that was killed is an error, and so
-/// is one that another user owns or could read or replace, unless TUTTI_SECRET or TUTTI_SECRET_FILE is set.
+/// A store in a file on a (shared) file system, opened by `users` objects in all, and no more. The file is removed, and
+/// the keys are lost, once all that have opened it so far have closed it, also if fewer than `users` have come: so keep
+/// yours until the others have read. With 0 anybody may open it and it stays. A file left by a run that was killed is
+/// an error, and so is one that another user owns or could read or replace, unless TUTTI_SECRET or TUTTI_SECRET_FILE is
+/// set.
 TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 
 /// A client of a TCP store: `tutti store`, the one inside `tutti run`, or PyTorch's TCPStore.
