@@ -22,10 +22,11 @@ class Store(Protocol):
     def wait(self, keys: List[str], timeout: datetime.timedelta, /) -> None: ...
 
 
-def gathered_in(store: Store, rank: int, size: int, timeout: Seconds) -> AllGather:
+def gathered_in(store: Store, rank: int, size: int, timeout: Seconds, job: Optional[Path]) -> AllGather:
     """The all_gather of ranks that see the same store.
 
-    Each rank numbers its meetings in the store, so that those of one number meet even if some have been started anew.
+    Each rank numbers its meetings of a job in the store, so that those of one number meet even if some have been
+    started anew.
     """
     lacking = [name for name in ("add", "set", "get", "check", "wait") if not callable(getattr(store, name, None))]
     if lacking:
@@ -35,9 +36,12 @@ def gathered_in(store: Store, rank: int, size: int, timeout: Seconds) -> AllGath
         )
     patience = datetime.timedelta(milliseconds=milliseconds(timeout, "setup_timeout") or 300_000)
 
+    name = os.fsdecode(job or os.environ.get("TUTTI_JOB", ""))
+    ours = f"pytutti, job {name}" if name else "pytutti"
+
     def all_gather(mine: bytes) -> List[bytes]:
-        meeting = store.add(f"pytutti/meetings of {rank}", 1)
-        keys = [f"pytutti/{meeting}/{peer}" for peer in range(size)]
+        meeting = store.add(f"{ours}/meetings of {rank}", 1)
+        keys = [f"{ours}/{meeting}/{peer}" for peer in range(size)]
         store.set(keys[rank], mine)
         try:
             store.wait(keys, patience)
@@ -149,7 +153,7 @@ def connected(
     if (all_gather is not None or store is not None) and size is None:
         raise InvalidArgument(f"{'store' if all_gather is None else 'all_gather'} needs rank and size: give both")
     if store is not None and rank is not None and size is not None:
-        all_gather = gathered_in(store, rank, size, times["setup_timeout"])
+        all_gather = gathered_in(store, rank, size, times["setup_timeout"], texts["job"])
     gathering = None if all_gather is None or size is None else _Gathering(all_gather, size)
     if gathering:
         alive.append(ffi.new_handle(gathering))

@@ -178,6 +178,26 @@ class Processes(Case):
             thread.join(LIMIT)
         self.assertEqual(results, [[3, 3]] * 6)
 
+    def test_jobs_that_share_a_store_meet_by_their_names(self):
+        """The ranks 1 come in another order than the ranks 0, so by numbers alone each would meet the other job's."""
+        store, results, threads = Shelf(), [], []
+
+        def rank(number, job):
+            with pytutti.connect(number, 2, store=store, job=job, setup_timeout=LIMIT / 4) as comm:
+                results.append((job, bytes(comm.all_gather(numpy.frombuffer(job.encode(), "u1")))))
+
+        def have_come(count):
+            return lambda: sum(isinstance(value, bytes) for value in store.values.values()) == count
+
+        for count, place in enumerate([(0, "a"), (0, "b"), (1, "b"), (1, "a")], 1):
+            threads.append(threading.Thread(target=rank, args=place))
+            threads[-1].start()
+            with store.changed:
+                self.assertTrue(store.changed.wait_for(have_come(count), LIMIT))
+        for thread in threads:
+            thread.join(LIMIT)
+        self.assertEqual(sorted(results), [("a", b"aa")] * 2 + [("b", b"bb")] * 2)
+
     def test_who_does_not_come_to_a_store_is_named(self):
         store = Shelf()
         store.set("pytutti/1/2", b"came")
