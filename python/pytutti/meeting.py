@@ -22,6 +22,14 @@ class Store(Protocol):
     def wait(self, keys: List[str], timeout: datetime.timedelta, /) -> None: ...
 
 
+def _default_timeout() -> int:
+    """In milliseconds. A wrong TUTTI_TIMEOUT is refused by tutti_connect(), which then tells the other ranks."""
+    try:
+        return milliseconds(float(os.environ.get("TUTTI_TIMEOUT") or 300), "TUTTI_TIMEOUT")
+    except (ValueError, InvalidArgument):
+        return 300_000
+
+
 def gathered_in(store: Store, rank: int, size: int, timeout: Seconds, job: Optional[Path]) -> AllGather:
     """The all_gather of ranks that see the same store.
 
@@ -34,7 +42,7 @@ def gathered_in(store: Store, rank: int, size: int, timeout: Seconds, job: Optio
             f"store is a {type(store).__name__}, which has no {lacking[0]}(): give one of torch.distributed, "
             "pytutti.torch.Store(), or an object with the same methods"
         )
-    patience = datetime.timedelta(milliseconds=milliseconds(timeout, "setup_timeout") or 300_000)
+    patience = datetime.timedelta(milliseconds=milliseconds(timeout, "setup_timeout") or _default_timeout())
 
     name = os.fsdecode(job or os.environ.get("TUTTI_JOB", ""))
     ours = f"pytutti, job {name}" if name else "pytutti"

@@ -1,9 +1,11 @@
 """Ranks as processes that multiprocessing makes, and a rank that is lost."""
 
 import multiprocessing
+import os
 import pickle
 import threading
 import time
+import unittest.mock
 
 import numpy
 import pytutti
@@ -203,6 +205,12 @@ class Processes(Case):
         store.set("pytutti/1/2", b"came")
         self.assert_fails(pytutti.RendezvousFailed, "rank 0 of 4 has waited 0.05 s at a Shelf for ranks 1, 3, which",
                           pytutti.connect, 0, 4, store=store, setup_timeout=0.05)
+        with unittest.mock.patch.dict(os.environ, TUTTI_TIMEOUT="1.5"):
+            self.assert_fails(pytutti.RendezvousFailed, "rank 0 of 2 has waited 1.5 s at a Shelf for rank 1,",
+                              pytutti.connect, 0, 2, store=Shelf())
+        with unittest.mock.patch.dict(os.environ, TUTTI_TIMEOUT="soon"):
+            self.assert_fails(pytutti.InvalidArgument, 'TUTTI_TIMEOUT is "soon": not a positive number',
+                              pytutti.connect, 0, 1, store=Shelf())
         self.assert_fails(pytutti.InvalidArgument, "a dict, which has no add()", pytutti.connect, 0, 2, store={})
         self.assert_fails(pytutti.InvalidArgument, "needs rank and size", pytutti.connect, store=store)
         self.assert_fails(pytutti.InvalidArgument, "give one of them", pytutti.connect, 0, 2, store=store,
