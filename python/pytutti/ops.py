@@ -26,10 +26,11 @@ KINDS: Dict[Any, int] = {
 class Op:
     """A function of two arrays, as an op: `function(accumulated, operand)`.
 
-    It changes `accumulated`, or returns what is to be there instead. `dtype` is that of the elements. The function must
-    be associative and commutative (commutative not in scans), and must not call tutti; any thread may call it. What it
-    raises ends the call of this rank and the communicator. Another rank that has what it waits for may get a wrong
-    result of this call before it learns that; its next call fails.
+    It changes `accumulated`, or returns what is to be there instead. `dtype` is that of the elements: numpy.int64,
+    "int64", or tutti's name "i64", but not "i8" and "u8", which have 8 bits for tutti and 64 for NumPy.
+    The function must be associative and commutative (commutative not in scans), and must not call tutti; any thread may
+    call it. What it raises ends the call of this rank and the communicator. Another rank that has what it waits for may
+    get a wrong result of this call before it learns that; its next call fails.
     """
 
     kind = lib.TUTTI_USER

@@ -70,7 +70,10 @@ def dtype_of(number: int) -> Any:
 
 
 def named(name: Any) -> int:
-    """The number of "f32", "float32", numpy.float32 or numpy.dtype("f4")."""
+    """The number of "f32", "float32", numpy.float32 or numpy.dtype("f4"), but not of a name that means two types."""
+    if isinstance(name, str) and name in ("i8", "u8"):
+        word = {"i": "int", "u": "uint"}[name[0]]
+        raise TypeError(f"{name!r} is {word}8 for tutti and {word}64 for NumPy: write '{word}8' or '{word}64'")
     if isinstance(name, str) and name in NAMES:
         return NAMES.index(name)
     if isinstance(name, str) and name == "bfloat16":

@@ -183,6 +183,14 @@ class Collectives(Case):
 
         self.check(body)
 
+    def test_a_name_that_means_two_types_is_refused(self):
+        self.assert_fails(TypeError, "'i8' is int8 for tutti and int64 for NumPy", pytutti.Op, max, "i8")
+        self.assert_fails(TypeError, "'u8' is uint8 for tutti and uint64 for NumPy", pytutti.Op, max, "u8")
+        for name in ("int64", "i64", "=i8", numpy.dtype("i8"), numpy.int64):
+            add = pytutti.Op(lambda a, b: a + b, name)
+            self.assert_same(threads(2, lambda comm, op=add: comm.all_reduce(numpy.ones(1, "i8"), op=op))[0],
+                             numpy.array([2]))
+
     def test_what_an_op_raises_ends_the_call_and_the_communicator(self):
         def broken(a, b):
             raise ZeroDivisionError("on purpose")
