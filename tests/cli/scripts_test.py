@@ -20,15 +20,16 @@ class Scripts(Case):
                             (("test", "frob"), 'no part "frob"; there are gcc python torch sanitizers'),
                             (("test", "--build-only", "asan", "lint"), "--build-only is for gcc, asan, fuzz and tsan, not for lint"),
                             (("test", "--build-only"), "--build-only is for gcc, asan, fuzz and tsan, not for python"),
-                            (("test", "--frob"), 'no option "--frob"')):
+                            (("test", "--frob"), 'no option "--frob"'),
+                            (("wheel", "--torch"), 'the first word is the folder for the wheel, not "--torch"')):
             with self.subTest(words=words):
                 done = run(TOOLS / words[0], *words[1:])
                 self.assertEqual((done.code, done.out), (2, ""), done)
                 self.assertSays(done.err, f"^.*tools/{words[0]}: {says}.* --help\\)\n$")
 
     def test_help_is_no_error(self):
-        for name in ("quickstart", "test", "peers/install"):
-            self.assertSays(run(TOOLS / name, "--help").out, rf"tools/{name} \[")
+        for name in ("quickstart", "test", "peers/install", "wheel"):
+            self.assertSays(run(TOOLS / name, "--help").out, rf"tools/{name} (FOLDER )?\[")
             self.assertEqual(run(TOOLS / name, "-h").code, 0)
 
     def test_the_wheel_gets_the_part_for_gpus_that_was_asked_for(self):
@@ -39,6 +40,24 @@ class Scripts(Case):
                        env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
             self.assertEqual(done.code, 0, done)
             self.assertSays(done.out, rf"\+ tools/wheel build-python-dist -Dgpu={wanted}\n")
+
+    def test_a_folder_that_holds_anything_but_wheels_is_not_for_a_wheel(self):
+        for name in ("thesis.txt", ".hidden", "..more", "folder.whl/", "link"):
+            folder = self.folder / name.strip("./")
+            if name.endswith("/"):
+                (folder / name).mkdir(parents=True)
+            else:
+                folder.mkdir()
+                (folder / name).symlink_to("nowhere") if name == "link" else (folder / name).write_text("")
+            (folder / "old.whl").write_text("")
+            with self.subTest(name=name):
+                done = run(TOOLS / "wheel", folder)
+                self.assertEqual((done.code, done.out), (2, ""), done)
+                self.assertSays(done.err, rf"tools/wheel: {folder}/{name.strip('/')} is no wheel: name a folder that has")
+                self.assertEqual(len(list(folder.iterdir())), 2)
+        file = self.folder / "file"
+        file.write_text("")
+        self.assertSays(run(TOOLS / "wheel", file).err, f"{file} is no folder")
 
 
 # Makes environments that have no package, and installs any but one.
