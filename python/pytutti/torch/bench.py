@@ -61,7 +61,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("-r", "--repetitions", type=positive, default=5, help="turns of each library (5)")
     parser.add_argument("--min-time", type=float, default=0.03, metavar="SECONDS", help="of a turn (0.03)")
     parser.add_argument("--ddp", action="store_true", help="time a step of DistributedDataParallel instead")
-    parser.add_argument("--csv", metavar="FILE", help="write the rows there, too")
+    parser.add_argument("--csv", metavar="FILE", help="write the rows to a new file, too")
     parser.add_argument("--svg", metavar="FILE", help="draw the rows (needs matplotlib)")
     chosen = parser.parse_args()
     for name in chosen.collectives:
@@ -71,6 +71,11 @@ def options() -> argparse.Namespace:
         parser.error("--factor is 2 or more")
     if chosen.min_bytes > chosen.max_bytes:
         parser.error(f"the first size, {chosen.min_bytes}, is above the last, {chosen.max_bytes}")
+    if chosen.csv and os.environ.get("RANK", "0") == "0":  # who writes it, before anything is measured
+        if os.path.lexists(chosen.csv):
+            parser.error(f"--csv {chosen.csv}: it is there already; name a file that is not, or remove it")
+        if not os.path.isdir(os.path.dirname(chosen.csv) or "."):
+            parser.error(f"--csv {chosen.csv}: there is no such folder")
     chosen.collectives = chosen.collectives or list(COLLECTIVES)
     return chosen
 
