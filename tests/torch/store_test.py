@@ -156,6 +156,11 @@ class Extension(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"CXX": "no-such-compiler"}):
             self.assertTrue(pytutti.torch.build.extension().is_file())
 
+    def test_an_empty_name_of_a_compiler_is_none(self):
+        for name, wanted in (("", "c++"), (" ", "c++"), ("env c++", "env")):
+            with unittest.mock.patch.dict(os.environ, {"CXX": name}):
+                self.assertEqual(pytutti.torch.build.command(HERE)[0], wanted)
+
 
 class Bench(harness.Case):
     def test_a_file_of_rows_that_cannot_be_made_is_refused_before_anything_is_measured(self):

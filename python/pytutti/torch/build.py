@@ -63,11 +63,11 @@ def _include() -> pathlib.Path:
 
 
 def _compiler() -> list[str]:
-    compiler = os.environ.get("CXX", "c++")
-    if not shutil.which(compiler.split()[0]):
-        raise BuildError(f"there is no compiler {compiler}: install g++ 11 or clang++ 14, or later, or set CXX. It is "
+    words = os.environ.get("CXX", "").split() or ["c++"]
+    if not shutil.which(words[0]):
+        raise BuildError(f"there is no compiler {words[0]}: install g++ 11 or clang++ 14, or later, or set CXX. It is "
                          f"needed once, since this package has no extension for PyTorch {torch.__version__}")
-    return compiler.split()
+    return words
 
 
 def command(output: pathlib.Path, library_folder: str | None = None) -> list[str]:
