@@ -111,7 +111,8 @@ void declare(CLI::App& app, RunWords& words, Job& job) {
   app.add_flag("--standalone", words.standalone, "One node (the default)");
   value("-x,--export", words.exported, "NAME[=VALUE]",
         "Set a variable for all ranks; without a value it must be set here");
-  value("--inject", words.inject, "FAULTS", "Inject faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");
+  value("--inject", words.inject, "FAULTS",
+        "Inject faults in the first attempt, e.g. kill:rank=2,op=5 (TUTTI_INJECT: in each)");
   value("--trace", job.trace, "FILE", "Record everything that the ranks do, for Perfetto and `tutti trace`");
   value("--label", words.label, "always|never", "Write [RANK] before each line (if there are several ranks)");
   app.add_flag("-l,--tag-output", words.label_flag, "The same as --label always");
@@ -215,6 +216,7 @@ void set_place(const RunWords& words, Job& job) {
   if (job.port == 0) wrong("run", "several nodes need a port that all of them know, not 0");
 }
 
+/// Variables of tutti hold for this process, too, which reads some of them for its ranks.
 void set_exports(const RunWords& words, Job& job) {
   for (const std::string& word : words.exported) {
     const std::size_t end = word.find('=');
@@ -227,7 +229,8 @@ void set_exports(const RunWords& words, Job& job) {
       if (word.starts_with("TUTTI_SECRET="))
         wrong("run",
               "a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
-      job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));
+      const auto& [name, value] = job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));
+      if (name.starts_with("TUTTI_")) ::setenv(name.c_str(), value.c_str(), 1);
     } else if (std::getenv(word.c_str()) == nullptr) {
       wrong("run", fmt::format("-x {}: that variable is not set here; give -x {}=VALUE", word, word));
     }

@@ -299,6 +299,7 @@ class CommandLine(Case):
         found = subprocess.run(["python3", "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, timeout=60)
         self.assertEqual(tutti("run", "-n", "2", "--no-label", plain, "-x").lines, [f"by {found.stdout.strip()} -x"] * 2)
         self.assertEqual(tutti("run", plain, "x", env={"TUTTI_PYTHON": str(wrapper)}).out, f"other -u {plain} x\n")
+        self.assertEqual(tutti("run", "-x", f"TUTTI_PYTHON={wrapper}", plain, "x").out, f"other -u {plain} x\n")
         self.assertIn("not executable", tutti("run", "--no-python", plain).err)
         self.assertEqual(tutti("run", "-m", "a.module", "-n", env={"TUTTI_PYTHON": str(wrapper)}).out, "other -u -m a.module -n\n")
         done = tutti("run", "-n", "2", "--no-label", "--module", "script", "-x", env={"PYTHONPATH": str(self.folder)})

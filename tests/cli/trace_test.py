@@ -360,6 +360,16 @@ class Trace(harness.Case):
         self.assertIn(f"{sum(rank['args']['lost'] for rank in ranks)} records are lost", done.err)
         self.assertEqual(trouble_with_threads(events), "")
 
+    def test_variables_of_the_ranks_hold_for_the_launcher_that_keeps_their_records(self):
+        done = tutti("run", "-n", "3", "-x", f"TUTTI_TRACE_FILE={self.file}", "-x", "TUTTI_TRACE_RECORDS=16",
+                     "--inject", "kill:rank=1,op=20", harness.JOIN, "--repeat", env={"TUTTI_TRACE_RECORDS": "few"})
+        self.assertEqual(done.code, 137, done)
+        ranks = {rank["pid"]: rank["args"] for rank in of(load(self.file), "i", name="tutti_rank")}
+        self.assertEqual(sorted(ranks), [0, 1, 2], "the launcher did not hold the records of the rank that was killed")
+        for args in ranks.values():
+            self.assertGreater(args["lost"], 0, args)
+        self.assertSays(done.err, "records are lost, the oldest: TUTTI_TRACE_RECORDS keeps more")
+
     def test_a_program_without_tutti_leaves_an_empty_trace(self):
         events, done = self.traced("true")
         self.assertEqual(events, [])
