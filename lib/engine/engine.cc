@@ -41,8 +41,8 @@ void Engine::add(std::unique_ptr<transport::Transport> transport) {
 Error Engine::error_in_child() const {
   return Error{ErrorCode::invalid_argument,
                fmt::format("a communicator belongs to the process that made it, {}; this one, {}, is a child of fork() "
-                           "and has neither its threads nor a place among its ranks. Call it there, or exec a program "
-                           "that connects by itself",
+                           "and has neither its threads nor a place among its ranks. Call it there, or connect anew "
+                           "here",
                            mark_.process(), ::getpid())};
 }
 

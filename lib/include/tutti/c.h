@@ -18,7 +18,8 @@
 ///            op and root; else TUTTI_MISMATCH.
 /// Threads:   any thread may call, several at once, also on one communicator and on one tutti_work. One handle of
 ///            tutti_persistent is used by one thread at a time. Nobody may use what another thread frees.
-/// Fork:      a child may free what it inherited; any other use of that is TUTTI_INVALID_ARGUMENT. It may connect anew.
+/// Fork:      a child may free what it inherited; what sends or waits by that is TUTTI_INVALID_ARGUMENT. It may connect
+///            anew.
 /// Structs:   set `size` to sizeof of the struct, and members that you do not need to 0, which means the default. New
 ///            versions add members at the end only, so that a program need not be compiled again.
 
