@@ -134,7 +134,7 @@ void read_settings(const ConnectOptions& options, Settings& read) {
   context.timeout = settings::timeout(options.timeout);
   context.deterministic = environment::is_on("TUTTI_DETERMINISTIC") || options.deterministic;
   context.checksum = environment::is_on("TUTTI_CHECKSUM");
-  context.default_algorithms = variable("TUTTI_ALGO").value_or("");
+  context.default_algorithms = settings::default_algorithms();
   context.tuning = settings::tuning(options.tuning_file);
   context.given = settings::plans(options.plan_file);
   context.kernels = &settings::kernels();

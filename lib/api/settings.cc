@@ -45,17 +45,6 @@ std::string listed_in(const char* name, const char* sentence) {
   return std::getline(file, names) ? fmt::format("{} {}.", sentence, names) : "";
 }
 
-/// Refuses a TUTTI_ALGO that names no algorithms, in the words of the collectives.
-void check_algorithms(const std::string& text) {
-  try {
-    detail::Planner::Settings settings;
-    settings.default_algorithms = text;
-    const detail::Planner planner{std::move(settings)};
-  } catch (const Error& error) {
-    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", text, error.what())};
-  }
-}
-
 }  // namespace
 
 milliseconds timeout(milliseconds option) {
@@ -95,6 +84,19 @@ Transports transports(const std::string& option, std::string_view called) {
   }
   if (!chosen.shm && !chosen.tcp) refuse_text("not one transport is left", "Allow shm, tcp or both.");
   return chosen;
+}
+
+std::string default_algorithms() {
+  std::string text = variable("TUTTI_ALGO").value_or("");
+  if (text.empty()) return text;
+  try {
+    detail::Planner::Settings settings;
+    settings.default_algorithms = text;
+    const detail::Planner planner{std::move(settings)};
+  } catch (const Error& error) {  // in the words of the collectives
+    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", text, error.what())};
+  }
+  return text;
 }
 
 std::shared_ptr<const algorithms::TuningTable> tuning(std::string path) {
@@ -167,7 +169,7 @@ void check_values() {
 void check_variables() {
   check_values();
   Log::check_variables();
-  check_algorithms(variable("TUTTI_ALGO").value_or(""));
+  default_algorithms();
   tuning({});
   plans({});
   copy_policy(kernels());

@@ -30,6 +30,8 @@ struct Transports {
 /// the option `called`.
 Transports transports(const std::string& option, std::string_view called = "connect: transport");
 
+/// TUTTI_ALGO, whose algorithms there are.
+std::string default_algorithms();
 /// From the file that the option names, else TUTTI_TUNING_FILE, else the built-in table.
 std::shared_ptr<const algorithms::TuningTable> tuning(std::string path);
 /// From the file that the option names, else TUTTI_PLAN_FILE; null: neither does.

@@ -223,7 +223,7 @@ class Variables(Case):
                     self.assertSays(done.err, f"^tutti: TUTTI_ALGO={value}: .*" + message)
             done = harness.run(harness.JOIN, env={"TUTTI_ALGO": value, "TUTTI_RDZV": f"file://{self.folder}/m",
                                                   "TUTTI_RANK": "0", "TUTTI_SIZE": "1"})
-            self.assertSays(done.err, "invalid_argument: .*" + message)
+            self.assertSays(done.err, f"invalid_argument: TUTTI_ALGO={value}: .*" + message)
         self.assertEqual(tutti("run", harness.JOIN, env={"TUTTI_ALGO": "all_reduce:ring;broadcast:tree:4"}).code, 0)
 
     def test_a_tuning_table_that_is_none(self):
