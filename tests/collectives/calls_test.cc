@@ -169,6 +169,30 @@ TEST_CASE("a user op works for its own type and is refused for another") {
   });
 }
 
+TEST_CASE("a handle that was moved to another one's place is empty, and the operation goes on") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    std::vector<int> first(1), second(1);
+    if (comm.rank() == 1) {
+      comm.barrier();
+      comm.send(std::vector{1}, 0, {.tag = 1});
+      comm.send(std::vector{2}, 0, {.tag = 1});
+    } else {
+      Work work = comm.irecv(first, 1, {.tag = 1}), other = comm.irecv(second, 1, {.tag = 1});
+      work = std::move(other);
+      CHECK(other.done());
+      CHECK_FALSE(work.done());
+      Work& same = work;
+      work = std::move(same);
+      CHECK_FALSE(work.done());
+      comm.barrier();
+      work.wait();
+      CHECK(second == std::vector{2});
+    }
+    comm.barrier();
+    CHECK(first[0] == 1 - comm.rank());  // nobody holds it, and it has come before the other
+  });
+}
+
 TEST_CASE("an object that was moved from says so, or is empty") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     std::vector<int> data(2, 1), four(4);

@@ -78,8 +78,9 @@ class TUTTI_API Handle {
   Handle(Handle&& other) noexcept
       : pending_(std::exchange(other.pending_, nullptr)), unwaited_(std::exchange(other.unwaited_, false)) {}
   Handle& operator=(Handle&& other) noexcept {
-    std::swap(pending_, other.pending_);
-    std::swap(unwaited_, other.unwaited_);
+    Handle moved{std::move(other)};  // leaves with what this had
+    std::swap(pending_, moved.pending_);
+    std::swap(unwaited_, moved.unwaited_);
     return *this;
   }
   ~Handle() { drop(); }
