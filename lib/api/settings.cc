@@ -163,6 +163,7 @@ void check_values() {
     if (known.kind == Kind::number) environment::number(known.name);
     if (known.kind == Kind::seconds) environment::seconds(known.name);
     if (known.kind == Kind::word) environment::word(known.name);
+    if (known.kind == Kind::descriptor) environment::descriptor(known.name);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "lib/base/service_links.h"
 #include "lib/base/suggest.h"
+#include "lib/base/words.h"
 
 namespace tutti {
 namespace {
@@ -264,11 +265,6 @@ const Variable& row_of(std::string_view name) {
   return *row;
 }
 
-bool is_same_word(std::string_view one, std::string_view other) {
-  const auto capital = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
-  return std::ranges::equal(one, other, {}, capital, capital);
-}
-
 std::optional<std::size_t> find_word(const Variable& row, std::string_view value) {
   for (std::size_t i = 0; i < row.words.size(); ++i)
     if (is_same_word(row.words[i], value)) return i;
@@ -394,7 +390,11 @@ std::optional<std::size_t> word(std::string_view name) {
   return value ? std::optional{word_in(name, *value)} : std::nullopt;
 }
 
-int descriptor(std::string_view name) { return parse<int>(variable(name).value_or("")).value_or(-1); }
+int descriptor(std::string_view name) {
+  const auto value = variable(name).value_or("-1");
+  if (const auto number = parse<int>(value)) return *number;
+  throw wrong(name, value, "not a number");
+}
 
 }  // namespace environment
 }  // namespace tutti

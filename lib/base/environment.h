@@ -20,7 +20,7 @@ struct Variable {
     number,      ///< whole, from `least` to `most`, or one of `words`
     seconds,     ///< with a fraction, from `least` to `most` milliseconds
     word,        ///< one of `words`, in capitals or not
-    descriptor,  ///< inherited; anything else counts as not set, since a program may pass it on to others
+    descriptor,  ///< a number; one that is not inherited counts as not set, since a program may pass it on to others
   };
   std::string_view name;  ///< "TUTTI_TIMEOUT"
   Kind kind = Kind::text;

@@ -21,4 +21,10 @@ inline std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
+/// In capitals or not, whatever the program's locale.
+inline bool is_same_word(std::string_view one, std::string_view other) {
+  const auto capital = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
+  return std::ranges::equal(one, other, {}, capital, capital);
+}
+
 }  // namespace tutti

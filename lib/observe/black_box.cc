@@ -18,6 +18,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/system_calls.h"
+#include "lib/base/words.h"
 #include "tutti/version.h"
 
 namespace tutti::black_box {
@@ -144,7 +145,7 @@ std::unique_ptr<Box> Box::take_inherited(const Owner& owner) {
 
 std::unique_ptr<Box> Box::open(const Owner& owner, std::string& trouble) {
   const std::string setting = variable("TUTTI_BLACK_BOX").value_or("");
-  if (setting == "off") return nullptr;
+  if (is_same_word(setting, "off")) return nullptr;
   if (!setting.empty()) {
     const std::string path = path_for(setting, owner);
     Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

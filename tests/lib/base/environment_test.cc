@@ -124,7 +124,9 @@ TEST_CASE("values are read by the types of the table, and refused in the same wo
   CHECK(refusal("TUTTI_SINGLE_COPY", "of", word) ==
         "TUTTI_SINGLE_COPY is \"of\": not one of these, accepted: auto | off | on. Did you mean \"off\"?");
   CHECK(of("TUTTI_TRACE_FD", "7", descriptor) == 7);
-  CHECK(of("TUTTI_TRACE_FD", "seven", descriptor) == -1);
+  CHECK(descriptor("TUTTI_TRACE_FD") == -1);
+  CHECK(refusal("TUTTI_TRACE_FD", "seven", descriptor) ==
+        "TUTTI_TRACE_FD is \"seven\": not a number, accepted: a descriptor.");
 }
 
 TEST_CASE("an empty variable counts as not set") {
