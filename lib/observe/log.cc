@@ -63,7 +63,8 @@ std::string parse_path(const std::string& text, int rank, const std::string& hos
       path += text[i];
       continue;
     }
-    switch (i + 1 < text.size() ? text[++i] : '\0') {
+    const std::string mark = text.substr(i, 2);
+    switch (mark.size() > 1 ? text[++i] : '\0') {
       case 'h':
         path += host;
         break;
@@ -77,7 +78,7 @@ std::string parse_path(const std::string& text, int rank, const std::string& hos
         path += '%';
         break;
       default:
-        throw environment::wrong("TUTTI_DEBUG_FILE", text, "not a path with another letter after %");
+        throw environment::wrong("TUTTI_DEBUG_FILE", text, fmt::format("\"{}\" stands for nothing", mark));
     }
   }
   return path;

@@ -92,7 +92,7 @@ class Report(Case):
                 ({"TUTTI_GPU_MODE": "foo"}, "TUTTI_ variables", 'TUTTI_GPU_MODE is "foo": not one of these'),
                 ({"TUTTI_CONGESTION": "foo"}, "TUTTI_ variables", 'TUTTI_CONGESTION is "foo": not what this kernel'),
                 ({"TUTTI_DEBUG_SUBSYS": "NETT"}, "TUTTI_ variables", '"NETT" is not a subsystem'),
-                ({"TUTTI_DEBUG_FILE": "/tmp/%x"}, "TUTTI_ variables", "not a path with another letter after %"),
+                ({"TUTTI_DEBUG_FILE": "/tmp/%x"}, "TUTTI_ variables", '"%x" stands for nothing'),
                 ({"TUTTI_TUNING_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_TUNING_FILE is "/no/such": no such'),
                 ({"TUTTI_PLAN_FILE": "/no/such"}, "TUTTI_ variables", 'TUTTI_PLAN_FILE is "/no/such": no such file'),
                 ({"TUTTI_RDZV": "tcpx://a:1"}, "TUTTI_ variables", 'TUTTI_RDZV is "tcpx://a:1"; expected tcp://'),
