@@ -25,8 +25,8 @@ class Messages:
     def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
         """Returns when `x` may change. A message of up to 64 KiB does not wait for its receive, only for room.
 
-        While the receiver is in no call of tutti, that is 8 messages of up to 16 KiB in shared memory, and 1 MiB over
-        TCP. A rank that sends more before the other receives uses isend().
+        While the receiver is in no call of tutti, that is at least 8 messages of up to 16 KiB in shared memory, and
+        1 MiB over TCP. A rank that sends more before the other receives uses isend().
         """
         data = reading(x, "x")
         self._call(
