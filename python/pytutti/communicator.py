@@ -57,7 +57,8 @@ def connect(
     """Joins the other ranks, and returns when all have met.
 
     rank, size     as the launcher's environment says, if they are not given
-    rendezvous     "tcp://host:port", where rank 0 serves, or "file:///path"
+    rendezvous     "tcp://host:port", where rank 0 serves, "store://host:port", where `tutti store` does,
+                   "file:///path", or "env://", as PyTorch's variables say
     id             or a UniqueId, the same on all ranks
     all_gather     or a function that takes bytes and returns those of all ranks, by rank; it is called once
     store          or a store that all ranks see, such as torch.distributed's; who reads it can join

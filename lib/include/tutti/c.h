@@ -176,7 +176,8 @@ typedef struct tutti_connect_options {
   int32_t rank;   ///< of this process; used if `ranks` is not 0
   int32_t ranks;  ///< number of ranks; 0: both as the launcher's environment says, and without it rank 0 of 1
   /// Where ranks meet, at most one of three. None: as the environment says.
-  const char* rendezvous;                ///< "tcp://host:port" (rank 0 serves), "file:///path", "env://"
+  /// "tcp://host:port" (rank 0 serves), "store://host:port" (served already), "file:///path", "env://"
+  const char* rendezvous;
   const tutti_unique_id* id;             ///< the same on all ranks; needs `ranks`
   tutti_all_gather_function all_gather;  ///< called once, during tutti_connect(); needs `ranks`
   void* all_gather_context;              ///< its last argument

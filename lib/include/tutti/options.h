@@ -41,7 +41,8 @@ struct ConnectOptions {
   /// The rank of this process, from 0, and the number of ranks.
   std::optional<int> rank = {};
   std::optional<int> size = {};
-  /// "env://", "tcp://host:port" (rank 0 serves), "file:///path"; empty: from the environment.
+  /// "env://", "tcp://host:port" (rank 0 serves), "store://host:port" (served already), "file:///path"; empty: from the
+  /// environment.
   std::string rendezvous = {};
   /// A store of your own, used instead of `rendezvous`; `rank` and `size` are then required here or in the environment.
   std::shared_ptr<Store> store = {};
