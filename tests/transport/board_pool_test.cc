@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/system_calls.h"
@@ -353,6 +354,14 @@ TEST_CASE("a chunk that could not be taken is told of to each group that needs i
   pools.trouble.clear();
   const auto next = pools.give(6, page);
   for (const Channel name : {Channel{6}, Channel{4}, Channel{2}}) CHECK(pools.second.find(name, 0, page));
+}
+
+TEST_CASE("a rank that is far ahead with many groups sends a chunk with some of them") {
+  Pools pools;
+  std::vector<std::shared_ptr<std::byte>> given;
+  for (Channel name = 2; name <= 400; name += 2) given.push_back(pools.give(name, page));
+  CHECK(std::cmp_less_equal(pools.handed_over, 16 * pools.chunks.size()));
+  for (Channel name = 2; name <= 400; name += 2) CHECK(pools.second.find(name, 0, page));
 }
 
 TEST_CASE("a chunk is sent until a group is complete in it, and one that comes twice is one") {

@@ -17,6 +17,11 @@ constexpr std::size_t most_places = 4096;
 /// Places of failed groups that stay open to late members.
 constexpr std::size_t most_failed = 8;
 
+/// Groups with which a chunk is sent before the members of one have found their places. They may all be on their way,
+/// and the system limits descriptors on their way. Another group finds its place once the chunk has come for one of
+/// these.
+constexpr std::size_t most_sent = 16;
+
 }  // namespace
 
 // ---- Own -------------------------------------------------------------------------------------------------------
@@ -52,7 +57,8 @@ std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> me
   std::vector<int> sent_to;
   for (const int peer : members) {
     const auto index = static_cast<std::size_t>(peer);
-    if (peer == rank_ || (index < own.is_known_to.size() && own.is_known_to[index])) continue;
+    const bool is_known = index < own.is_known_to.size() && own.is_known_to[index];
+    if (peer == rank_ || is_known || own.sent.size() >= most_sent) continue;
     hand_over(peer, own.chunk->descriptor());
     sent_to.push_back(peer);
   }
