@@ -42,7 +42,8 @@ def gathered_in(store: Store, rank: int, size: int, timeout: Seconds, job: Optio
             f"store is a {type(store).__name__}, which has no {lacking[0]}(): give one of torch.distributed, "
             "pytutti.torch.Store(), or an object with the same methods"
         )
-    patience = datetime.timedelta(milliseconds=milliseconds(timeout, "setup_timeout") or _default_timeout())
+    asked = milliseconds(timeout, "setup_timeout") or _default_timeout()
+    patience = datetime.timedelta(milliseconds=min(asked, 10**14))  # 3000 years, for which it has room
 
     name = os.fsdecode(job or os.environ.get("TUTTI_JOB", ""))
     ours = f"pytutti, job {name}" if name else "pytutti"
@@ -60,7 +61,7 @@ def gathered_in(store: Store, rank: int, size: int, timeout: Seconds, job: Optio
             raise RendezvousFailed(
                 f"rank {rank} of {size} has waited {patience.total_seconds():g} s at a {type(store).__name__} for "
                 f"rank{'s' if len(missing) > 1 else ''} {', '.join(missing)}, which did not come: see whether they run "
-                "and call connect() with the same store, as often as this rank"
+                f"and call connect() with the same store, as often as this rank, and as the same job ({name or 'no name'})"
             ) from error
         return [bytes(store.get(key)) for key in keys]
 
