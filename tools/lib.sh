@@ -1,4 +1,4 @@
-# Shared by tools/quickstart and tools/test: options, missing packages, phases. POSIX sh; sourced, not run.
+# Shared by tools/quickstart, tools/test and others: options, missing packages, phases. POSIX sh; sourced, not run.
 # shellcheck shell=sh disable=SC2034 # the scripts that source this read `taken` and `jobs`
 
 dry_run=no

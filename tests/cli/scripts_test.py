@@ -53,7 +53,7 @@ class Scripts(Case):
             with self.subTest(name=name):
                 done = run(TOOLS / "wheel", folder)
                 self.assertEqual((done.code, done.out), (2, ""), done)
-                self.assertSays(done.err, rf"tools/wheel: {folder}/{name.strip('/')} is no wheel: name a folder that has")
+                self.assertSays(done.err, rf"tools/wheel: {folder}/{name.strip('/')} is no wheel: remove it, or name a folder")
                 self.assertEqual(len(list(folder.iterdir())), 2)
         file = self.folder / "file"
         file.write_text("")
