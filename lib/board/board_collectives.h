@@ -80,10 +80,10 @@ class BoardCollectives final : public Pollable {
  private:
   bool find_board(transport::BoardPart with = transport::BoardPart::posts_only) noexcept;
   bool begin(const Entry& entry) noexcept;
-  void post(const Entry& entry) noexcept;
-  std::size_t put(const BoardCall& call, std::size_t size) noexcept;
-  bool get_ready_to_wait(const BoardCall& call) noexcept;
-  void fetch_next_post(const BoardCall& call, bool waits) noexcept;
+  inline void post(const Entry& entry) noexcept;
+  inline std::size_t put(const BoardCall& call, std::size_t size) noexcept;
+  inline bool get_ready_to_wait(const BoardCall& call) noexcept;
+  inline void fetch_next_post(const BoardCall& call, bool waits) noexcept;
   bool wait_for_all(const Entry& entry) noexcept;
   bool may_begin_inline(const BoardCall& call) noexcept { return board_->may_begin(call.reservation()); }
   bool wait_a_little_for_room(const BoardCall& call) noexcept;
@@ -95,9 +95,9 @@ class BoardCollectives final : public Pollable {
   bool heed_abort(int rank) noexcept;
   bool heed_other_call(int rank, const Entry& entry) noexcept;
   void fail_for_other_call(int rank, const Entry& entry) noexcept;
-  bool all_are_here(const Entry& entry) noexcept;
+  inline bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;
-  void wake_sleepers() noexcept;
+  inline void wake_sleepers() noexcept;
   BoardTrace::Round round_of(const Entry& entry) const noexcept {
     return {*entry.call, *entry.words, round_, entry.operation == nullptr};
   }

@@ -39,12 +39,12 @@ class InlineCalls {
   std::optional<Work> begin(const PreparedCall& call, bool asynchronous);
 
  private:
-  bool may_begin(const PreparedCall& call);
-  bool run_owned(const PreparedCall& call);
-  bool do_owned(const PreparedCall& call, Begun& begun);
-  bool do_on_board(const PreparedCall& call, Begun& begun);
+  inline bool may_begin(const PreparedCall& call);
+  inline bool run_owned(const PreparedCall& call);
+  inline bool do_owned(const PreparedCall& call, Begun& begun);
+  inline bool do_on_board(const PreparedCall& call, Begun& begun);
   bool do_over_links(const PreparedCall& call, Begun& begun);
-  std::int64_t note_begin(const PreparedCall& call, Begun& begun) noexcept;
+  inline std::int64_t note_begin(const PreparedCall& call, Begun& begun) noexcept;
   Work go_on(const PreparedCall& call, const Begun& begun, bool asynchronous);
   void record(const PreparedCall& call, const transport::Frame& frame) noexcept;
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
