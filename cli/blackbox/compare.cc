@@ -87,10 +87,10 @@ class JointCall {
       const OperationRecord* const entry = member.entry(group, operation);
       const OperationRecord* const last = member.last(group);
       if (!entry) {
-        (last                     ? last->call.operation > operation ? through_ : behind_
-         : member.has_forgotten() ? unknown_
-                                  : behind_)
-            .push_back(member);
+        if (!last && member.has_forgotten())
+          unknown_.push_back(member);
+        else
+          (last && last->call.operation > operation ? through_ : behind_).push_back(member);
         continue;
       }
       entries_.push_back({member, entry});
