@@ -41,11 +41,7 @@ BoardPool::Own& BoardPool::with_free_place(Channel name, std::size_t bytes) {
 void BoardPool::look_who_knows(Own& own) {
   std::erase_if(own.sent, [&](const auto& group) {
     if (own.chunk->is_incomplete(group.first)) return false;
-    for (const int peer : group.second) {
-      const auto index = static_cast<std::size_t>(peer);
-      own.is_known_to.resize(std::max(own.is_known_to.size(), index + 1));
-      own.is_known_to[index] = true;
-    }
+    own.is_known_to.insert(group.second.begin(), group.second.end());
     return true;
   });
 }
@@ -56,9 +52,7 @@ std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> me
   look_who_knows(own);
   std::vector<int> sent_to;
   for (const int peer : members) {
-    const auto index = static_cast<std::size_t>(peer);
-    const bool is_known = index < own.is_known_to.size() && own.is_known_to[index];
-    if (peer == rank_ || is_known || own.sent.size() >= most_sent) continue;
+    if (peer == rank_ || own.is_known_to.contains(peer) || own.sent.size() >= most_sent) continue;
     hand_over(peer, own.chunk->descriptor());
     sent_to.push_back(peer);
   }

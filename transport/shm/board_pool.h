@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -58,7 +59,7 @@ class BoardPool {
   struct Own {
     std::shared_ptr<PoolChunk> chunk;
     std::map<Channel, std::vector<int>> sent;  // with groups that some members have not entered, to these peers
-    std::vector<bool> is_known_to;             // by rank
+    std::set<int> is_known_to;                 // ranks
   };
 
   Own& with_free_place(Channel name, std::size_t bytes);
