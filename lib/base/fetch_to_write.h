@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+
+#include "lib/base/memory_units.h"
+
 namespace tutti {
 
 /// Asks for the cache line at `address`, which this thread is about to write. Other cores that have it give it up now,
@@ -11,6 +15,11 @@ inline void fetch_to_write(const void* address) noexcept {
 #else
   __builtin_prefetch(address, 1);
 #endif
+}
+
+/// The same for the lines of `bytes` from there. `begin` is the beginning of a line.
+inline void fetch_to_write(const void* begin, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += cache_line) fetch_to_write(static_cast<const std::byte*>(begin) + at);
 }
 
 }  // namespace tutti

@@ -103,9 +103,7 @@ void Board::fetch_next(std::size_t size, Flow flow) const noexcept {
   const Post& next = posts_next_[rank_];
   fetch_to_write(&next);
   fetch_to_write(&next.call);
-  if (size <= post_bytes || !areas_) return;
-  const std::byte* const begin = next_room(size, flow);
-  for (std::size_t at = 0; at < size; at += cache_line) fetch_to_write(begin + at);
+  if (size > post_bytes && areas_) fetch_to_write(next_room(size, flow), size);
 }
 
 void Board::arm() noexcept {

@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "lib/base/fetch_to_write.h"
-#include "lib/base/memory_units.h"
 #include "transport/hello.h"
 
 namespace tutti::transport {
@@ -68,9 +67,7 @@ bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece
 /// Asks for the cache lines that the next message will write if it has as much in its slot: the receiver has them
 /// (sendrecv of 4 B by two far cores of a Zen 4: 0.44 us without, 0.33 with).
 void RingWriter::fetch_next(std::size_t payload) noexcept {
-  const auto* const head = reinterpret_cast<const std::byte*>(&next());
-  const std::size_t bytes = offsetof(SlotHead, payload) + payload;
-  for (std::size_t at = 0; at < bytes; at += cache_line) fetch_to_write(head + at);
+  fetch_to_write(&next(), offsetof(SlotHead, payload) + payload);
 }
 
 bool RingWriter::begin_single_copy(const FrameWords& frame, std::span<const std::byte> payload) noexcept {
