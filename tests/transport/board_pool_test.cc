@@ -364,6 +364,21 @@ TEST_CASE("a rank that is far ahead with many groups sends a chunk with some of 
   for (Channel name = 2; name <= 400; name += 2) CHECK(pools.second.find(name, 0, page));
 }
 
+TEST_CASE("a rank that no other group has told of a chunk gets it, however many groups of others are incomplete") {
+  BoardPool first{0}, third{2};
+  std::vector<std::shared_ptr<std::byte>> given;
+  const auto give = [&](Channel name, std::array<int, 2> members) {
+    given.push_back(first.give(name, members, {page, page, page}, [&](int peer, const Descriptor& chunk) {
+      if (peer == 2) third.add(0, name, chunk);
+    }));
+  };
+  for (Channel name = 2; name <= 400; name += 2) give(name, {0, 1});
+  for (Channel name = 402; name <= 440; name += 2) {
+    give(name, {0, 2});
+    CHECK(third.find(name, 0, page));
+  }
+}
+
 TEST_CASE("a chunk is sent until a group is complete in it, and one that comes twice is one") {
   Pools pools;
   const auto first = pools.give(2, page);

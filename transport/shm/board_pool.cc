@@ -17,9 +17,9 @@ constexpr std::size_t most_places = 4096;
 /// Places of failed groups that stay open to late members.
 constexpr std::size_t most_failed = 8;
 
-/// Groups with which a chunk is sent before the members of one have found their places. They may all be on their way,
-/// and the system limits descriptors on their way. Another group finds its place once the chunk has come for one of
-/// these.
+/// Groups with which a chunk is sent to a peer before the members of one have found their places. They may all be on
+/// their way, and the system limits descriptors on their way. Another group finds its place once the chunk has come for
+/// one of these.
 constexpr std::size_t most_sent = 16;
 
 }  // namespace
@@ -38,26 +38,26 @@ BoardPool::Own& BoardPool::with_free_place(Channel name, std::size_t bytes) {
 }
 
 /// A rank that has entered a place has the chunk. One that was only sent it may have had no room for it.
-void BoardPool::look_who_knows(Own& own) {
-  std::erase_if(own.sent, [&](const auto& group) {
-    if (own.chunk->is_incomplete(group.first)) return false;
-    own.is_known_to.insert(group.second.begin(), group.second.end());
-    return true;
-  });
+bool BoardPool::must_be_sent(Own& own, int peer) {
+  if (own.is_known_to.contains(peer)) return false;
+  const auto sent = own.sent_to.find(peer);
+  if (sent == own.sent_to.end()) return true;
+  if (std::ranges::all_of(sent->second, [&](Channel name) { return own.chunk->is_incomplete(name); }))
+    return sent->second.size() < most_sent;
+  own.is_known_to.insert(peer);
+  own.sent_to.erase(sent);
+  return false;
 }
 
 std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> members, const MemoryNeed& need,
                                            const HandOver& hand_over) {
   Own& own = with_free_place(name, need.bytes);
-  look_who_knows(own);
-  std::vector<int> sent_to;
-  for (const int peer : members) {
-    if (peer == rank_ || own.is_known_to.contains(peer) || own.sent.size() >= most_sent) continue;
-    hand_over(peer, own.chunk->descriptor());
-    sent_to.push_back(peer);
-  }
+  std::vector<int> peers;
+  for (const int peer : members)
+    if (peer != rank_ && must_be_sent(own, peer)) peers.push_back(peer);
+  for (const int peer : peers) hand_over(peer, own.chunk->descriptor());
   auto place = own.chunk->give(name, need, members.size());
-  if (!sent_to.empty()) own.sent[name] = std::move(sent_to);
+  for (const int peer : peers) own.sent_to[peer].push_back(name);
   return place;
 }
 
@@ -68,7 +68,7 @@ bool BoardPool::is_awaited() const noexcept {
 void BoardPool::group_failed(Channel name) noexcept {
   const auto incomplete = std::ranges::find_if(own_, [=](const Own& own) { return own.chunk->is_incomplete(name); });
   if (incomplete == own_.end()) return;
-  incomplete->sent.erase(name);
+  for (auto& [peer, names] : incomplete->sent_to) std::erase(names, name);
   failed_.push_back(name);
   if (failed_.size() <= most_failed) return;
   for (const Own& own : own_) own.chunk->withdraw(failed_.front());

@@ -58,12 +58,12 @@ class BoardPool {
  private:
   struct Own {
     std::shared_ptr<PoolChunk> chunk;
-    std::map<Channel, std::vector<int>> sent;  // with groups that some members have not entered, to these peers
-    std::set<int> is_known_to;                 // ranks
+    std::map<int, std::vector<Channel>> sent_to;  // by peer: the groups with which it went there
+    std::set<int> is_known_to;                    // ranks
   };
 
   Own& with_free_place(Channel name, std::size_t bytes);
-  static void look_who_knows(Own& own);
+  static bool must_be_sent(Own& own, int peer);
   void wait_for(int owner) noexcept;
 
   int rank_;
