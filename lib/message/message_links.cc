@@ -20,7 +20,9 @@ bool MessageLinks::reach(int peer) noexcept {
     return false;
   }
   if (!state.out) state.out = &group_.open(peer, channel_);
-  return true;
+  if (state.out != state.aside || !state.credit_failed) return true;
+  group_.link_failed(*state.out, *state.credit_failed);  // it is one link for both, which tells of its failure once
+  return false;
 }
 
 /// The answer does not depend on what was measured, so that programs in which a send waits for its receive can count on
@@ -46,7 +48,7 @@ void MessageLinks::expect_from(int peer) noexcept {
 void MessageLinks::consumed(int source, std::size_t bytes) noexcept {
   Peer& peer = (*this)[source];
   peer.credit.consume(bytes);
-  if (!peer.credit.owes_lump() || peer.lost || peer.takes_no_credit) return;
+  if (!peer.credit.owes_lump() || peer.lost || peer.credit_failed) return;
   if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
   const Frame credit{.kind = FrameKind::credit, .credit = peer.credit.settle()};
   peer.aside->send(credit, {}, no_token);

@@ -34,8 +34,8 @@ class MessageLinks {
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_come = 0;
     EagerCredit credit;
-    std::optional<Error> lost;     ///< why nothing can be sent there any more
-    bool takes_no_credit = false;  ///< `aside` has failed: the peer has probably left
+    std::optional<Error> lost;           ///< why nothing can be sent there any more
+    std::optional<Error> credit_failed;  ///< what `aside` failed with: the peer has probably left
   };
   /// The token of frames for which no message waits.
   static constexpr transport::Token no_token = ~transport::Token{0};

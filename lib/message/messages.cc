@@ -254,7 +254,7 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
 /// Whether the message would have come eagerly if its sender had had credit, and may wait here for its receive.
 bool Messages::may_grant_early(const Envelope& envelope) noexcept {
   const MessageLinks::Peer& peer = links_[envelope.source];
-  return !peer.lost && !peer.takes_no_credit && links_.reach(envelope.source) &&
+  return !peer.lost && !peer.credit_failed && links_.reach(envelope.source) &&
          envelope.length <= peer.out->longest_unasked() && envelope.length <= EagerCredit::longest &&
          peer.credit.has_room(envelope.length);
 }
@@ -318,7 +318,7 @@ void Messages::failed(Link& link, const Error& reason) noexcept {
   });
   if ((&link != peer.out && !takes_credit) || concerned) return group_.link_failed(link, reason);
   if (takes_credit) {
-    peer.takes_no_credit = true;
+    peer.credit_failed = reason;
   } else {
     peer.lost = group_.explain(link, reason);
   }

@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <latch>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/signal.h"
@@ -93,6 +96,29 @@ TEST_CASE("a send that lacks credit looks for it and leaves other ranks' message
       sends.back().wait();
     }
   });
+}
+
+TEST_CASE("a send to a rank that has left fails, although credit for that rank has failed before") {
+  for (const Kind kind : {Kind::inproc, Kind::shm}) {
+    CAPTURE(std::string{name_of(kind)});
+    std::latch left{1};
+    run_ranks({.ranks = 2, .kind = kind}, [&](Communicator& comm) {
+      std::vector<char> message(60'000);
+      constexpr int enough_for_credit = 9;
+      if (comm.rank() == 1) {
+        for (int i = 0; i < enough_for_credit; ++i) comm.send(message, 0);
+        { const Communicator last = std::move(comm); }
+        return left.count_down();
+      }
+      for (int i = 1; i < enough_for_credit; ++i) comm.recv(message, 1);
+      while (!left.try_wait()) (void)comm.iprobe(1, {.tag = 7});
+      comm.recv(message, 1);
+      for (int i = 0; i < 100; ++i) CHECK_FALSE(comm.iprobe(1));
+      ErrorCode code{};
+      error_of([&] { comm.send(message, 1, {.timeout = 20s}); }, &code);
+      CHECK(code == ErrorCode::peer_lost);
+    });
+  }
 }
 
 }  // namespace
