@@ -14,17 +14,20 @@ bool BoardCollectives::heed_abort(int rank) noexcept {
   return words.has_value();
 }
 
+/// A rank that is through may leave, so it must not be among the answers.
 bool BoardCollectives::awaits(int peer, const Operation& operation) const {
   if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;
   const BoardCall& call = *operation.board();
-  if (board_ && call.in_row()) {
+  if (!begun_ && operation.awaits_input()) return false;
+  if (!board_ || !board_->has(call.part())) return peer == 0;  // which makes it
+  if (call.in_row()) {
     int slowest = -1;  // and the first such one in the row: the rest wait for it
     for (const int rank : call.row().ranks())
       if (rank != group_.rank() && (slowest < 0 || board_->latest_of(rank) < board_->latest_of(slowest)))
         slowest = rank;
     return peer == slowest;
   }
-  if (!begun_) return true;
+  if (!begun_) return board_->latest_of(peer) < board_->round();  // and has not read what would be overwritten
   const auto awaited = call.awaited(round_).subspan(checked_);
   return std::ranges::find(awaited, peer) != awaited.end() && !is_here(peer, call);
 }

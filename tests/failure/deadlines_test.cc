@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/failure/heard.h"
@@ -57,6 +58,32 @@ TEST_CASE("nor while another receive waits for whoever may still come") {
       }
     });
   }
+}
+
+/// Rank 3 comes late, so that rank 2 has no room on its board for the reduction. Rank 1 need not wait for either.
+TEST_CASE("a rank that waits for room on a board does not take one that is through and has left for lost") {
+  std::promise<void> left, failed;
+  std::vector<std::string> errors(4);
+  run_ranks({.ranks = 4, .kind = Kind::shm, .timeout = 20s}, [&](Communicator& comm) {
+    const int rank = comm.rank();
+    std::vector<std::byte> large(1024 * 1024);
+    std::vector<float> part(4096, 1), result(4096);
+    comm.barrier();
+    if (rank == 3) {
+      left.get_future().wait_for(20s);
+      failed.get_future().wait_for(1s);  // it is asked about after 0.2 s
+    }
+    errors[static_cast<std::size_t>(rank)] = error_of([&] {
+      comm.broadcast(large, 2, {.algorithm = "direct"});
+      comm.reduce(part, result, sum, 0, {.algorithm = "direct"});
+    });
+    if (rank == 1) {
+      { const Communicator last = std::move(comm); }
+      left.set_value();
+    }
+    if (rank == 2 && !errors[2].empty()) failed.set_value();
+  });
+  for (const std::string& error : errors) CHECK(error == "");
 }
 
 TEST_CASE("a deadline is kept while something else keeps the links busy") {
