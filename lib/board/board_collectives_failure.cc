@@ -7,6 +7,17 @@
 #include "lib/group/group.h"
 
 namespace tutti::detail {
+namespace {
+
+/// Of the other ranks; the first such one in the row, since the rest wait for it.
+int slowest_of(const RowCall& row, const transport::Board& board, int own_rank) {
+  int slowest = -1;
+  for (const int rank : row.ranks())
+    if (rank != own_rank && (slowest < 0 || board.latest_of(rank) < board.latest_of(slowest))) slowest = rank;
+  return slowest;
+}
+
+}  // namespace
 
 bool BoardCollectives::heed_abort(int rank) noexcept {
   const auto words = board_->abort_reason(rank);
@@ -20,13 +31,7 @@ bool BoardCollectives::awaits(int peer, const Operation& operation) const {
   const BoardCall& call = *operation.board();
   if (!begun_ && operation.awaits_input()) return false;
   if (!board_ || !board_->has(call.part())) return peer == 0;  // which makes it
-  if (call.in_row()) {
-    int slowest = -1;  // and the first such one in the row: the rest wait for it
-    for (const int rank : call.row().ranks())
-      if (rank != group_.rank() && (slowest < 0 || board_->latest_of(rank) < board_->latest_of(slowest)))
-        slowest = rank;
-    return peer == slowest;
-  }
+  if (call.in_row()) return peer == slowest_of(call.row(), *board_, group_.rank());
   if (!begun_) return board_->latest_of(peer) < board_->round();  // and has not read what would be overwritten
   const auto awaited = call.awaited(round_).subspan(checked_);
   return std::ranges::find(awaited, peer) != awaited.end() && !is_here(peer, call);
