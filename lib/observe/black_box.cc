@@ -69,6 +69,21 @@ std::string path_for(std::string path, const Box::Owner& owner) {
   throw environment::wrong("TUTTI_BLACK_BOX", path, "not a name for several ranks, which need a file each");
 }
 
+/// A new file, in place of one that was left here. A box that is still written, of another job or of another world of
+/// this process, keeps the old file: cutting that off would kill its rank by SIGBUS.
+Descriptor make_file(const std::string& path) {
+  constexpr int tries = 100;  // others may do the same
+  for (int i = 0; i < tries; ++i) {
+    struct ::stat old {};
+    if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode) && ::unlink(path.c_str()) != 0 && errno != ENOENT)
+      refuse_file(path, "replace", errno);
+    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file) return file;
+    if (errno != EEXIST) break;
+  }
+  refuse_file(path, "make", errno);
+}
+
 /// Whether the descriptor is a memfd that a launcher made for this purpose: others must not be written to.
 bool is_box(int descriptor) {
   std::array<char, 64> name{};
@@ -148,8 +163,7 @@ std::unique_ptr<Box> Box::open(const Owner& owner, std::string& trouble) {
   if (is_same_word(setting, "off")) return nullptr;
   if (!setting.empty()) {
     const std::string path = path_for(setting, owner);
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) refuse_file(path, "make", errno);
+    Descriptor file = make_file(path);
     if (const int error = reserve(file)) refuse_file(path, "fill", error);
     Memory* const memory = map(file);
     if (!memory) refuse_file(path, "map", errno);

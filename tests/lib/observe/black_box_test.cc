@@ -255,53 +255,6 @@ TEST_CASE("a descriptor that is no launcher's memory is left alone") {
   }
 }
 
-TEST_CASE("a box in a file stays when its rank has gone") {
-  const Folder folder;
-  {
-    const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/box-%r"};
-    std::string trouble;
-    const auto box = Box::open(owner, trouble);
-    CallRecord call = call_number(4);
-    box->begin(call).land(nullptr);
-  }
-  const Descriptor file(::open((folder.name + "/box-2").c_str(), O_RDONLY | O_CLOEXEC));
-  REQUIRE(file);
-  const Snapshot seen = black_box::read(file, "box-2");
-  REQUIRE(seen.entries.size() == 1);
-  CHECK(seen.entries[0].call.operation == 4);
-}
-
-TEST_CASE("a file that cannot be is an error with the remedy; memory that cannot be is none") {
-  const auto complaint = [](const std::string& value) {
-    const Setting setting{"TUTTI_BLACK_BOX", value};
-    std::string trouble;
-    return error_of([&] { Box::open(owner, trouble); });
-  };
-  CHECK(complaint("/no-such-folder/%r").find("cannot make it: No such file or directory. Name a file") !=
-        std::string::npos);
-  CHECK(complaint("/tmp/one-for-all")
-            .find("several ranks, which need a file each, accepted: a path with %r, the rank | off") !=
-        std::string::npos);
-  const Folder folder;
-  system_calls::refuse(SystemCall::fallocate, ENOSPC, 0);
-  CHECK(complaint(folder.name + "/%r").find("cannot fill it: No space left on device") != std::string::npos);
-  system_calls::refuse_none();
-
-  for (const SystemCall call : {SystemCall::memfd, SystemCall::fallocate, SystemCall::mmap}) {
-    system_calls::refuse(call, ENOMEM, 0);
-    std::string trouble;
-    CHECK(Box::open(owner, trouble) == nullptr);
-    CHECK(trouble.find("Cannot allocate memory") != std::string::npos);
-    system_calls::refuse_none();
-  }
-  for (const char* word : {"off", "OFF"}) {
-    const Setting off{"TUTTI_BLACK_BOX", word};
-    std::string trouble;
-    CHECK(Box::open(owner, trouble) == nullptr);
-    CHECK(trouble.empty());
-  }
-}
-
 TEST_CASE("a reader survives whatever it is given") {
   const Folder folder;
   const std::string path = folder.name + "/box";
