@@ -125,8 +125,14 @@ Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& 
                   filter && filter->is_foreign() ? " TUTTI_SOCKET_IFNAME takes precedence over that variable." : "")};
 }
 
+/// 0.0.0.0 or ::, at which rank 0 may serve: all addresses of this host.
+bool is_unspecified(const net::Address& address) {
+  return address.host() == (address.family() == AF_INET6 ? "::" : "0.0.0.0");
+}
+
 /// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route. If this
-/// host's own name leads to loopback, that says nothing about the peers, so it counts as no route.
+/// host's own name leads to loopback, that says nothing about the peers, so it counts as no route. So does an address
+/// that stands for all of this host's, whose packets stay on loopback.
 std::string route_to(const std::string& url, std::optional<bool> v6) {
   const std::size_t scheme_end = url.find("://");
   const std::string scheme = url.substr(0, scheme_end);
@@ -135,7 +141,7 @@ std::string route_to(const std::string& url, std::optional<bool> v6) {
   const Resolved resolved = resolve(endpoint, std::chrono::steady_clock::now() + std::chrono::seconds{30});
   const bool loopback_is_meant = is_written_loopback(endpoint.host);
   for (const net::Address& address : resolved.addresses) {
-    if (address.is_loopback() && !loopback_is_meant) continue;
+    if (is_unspecified(address) || (address.is_loopback() && !loopback_is_meant)) continue;
     if (v6 && *v6 != (address.family() == AF_INET6)) continue;
     const Descriptor socket{::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     if (socket && ::connect(socket.get(), address.get(), address.length) == 0) return net::local_address(socket).host();

@@ -185,6 +185,12 @@ TEST_CASE("a name of this host that leads to loopback does not make loopback the
   CHECK(choose_interface("tcp://" + to_string(here)).loopback == !others);
 }
 
+TEST_CASE("an address that stands for all of this host's says nothing about the peers") {
+  const auto all = rendezvous::interfaces();
+  for (const char* url : {"tcp://0.0.0.0:29500", "tcp://[::]:29500"})
+    CHECK(choose_interface(url).address == choice_among(all, "").interface.address);
+}
+
 TEST_CASE("an address written as loopback hides nothing") {
   for (const char* numeric : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
     CHECK(rendezvous::is_written_loopback(numeric));
