@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fstream>
@@ -60,7 +61,8 @@ milliseconds lost_after(milliseconds option) {
         fmt::format("{} ms of silence are too few to give up a rank: its process may just not have had a core; "
                     "give a second or more (lost_after)",
                     option.count()));
-  return option;
+  constexpr std::chrono::hours longest{24 * 3650};  // its multiples in nanoseconds do not overflow
+  return std::min<milliseconds>(option, longest);
 }
 
 Transports transports(const std::string& option, std::string_view called) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "lib/api/settings.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
@@ -21,6 +22,14 @@ TEST_CASE("a store of the program's own has its timeout back after connect(), al
   options.setup_timeout = 50ms;
   CHECK_THROWS_AS(connect(options), Error);
   CHECK(store->timeout() == 7s);
+}
+
+TEST_CASE("the silence after which a rank counts as lost may be of any length") {
+  using namespace std::chrono;
+  const milliseconds silence = settings::lost_after(milliseconds::max());
+  CHECK(silence > hours{24 * 365});
+  CHECK(silence < duration_cast<milliseconds>(nanoseconds::max()) / 4);  // links double it, in nanoseconds
+  CHECK(settings::lost_after(milliseconds{2000}) == milliseconds{2000});
 }
 
 }  // namespace tutti::testing
