@@ -22,12 +22,19 @@ namespace {
 
 /// Remembered between calls: how often each of this process's ranks has opened a store at each place (so that a second
 /// communicator does not find the first one's keys), and which servers run (so that it does not find its own port
-/// taken). All ranks try equally often and in the same order, so their numbers agree. A failed try counts.
+/// taken). All ranks open equally often and in the same order, so their numbers agree. A try in which no store could be
+/// opened does not count, since a rank may try until rank 0 is there.
 class Memory {
  public:
   int count_opening(const Launch& launch) {
     const std::lock_guard lock{mutex_};
-    return openings_[fmt::format("{} {} {}", launch.rank, launch.rendezvous, launch.prefix)]++;
+    return openings_[name_of(launch)]++;
+  }
+
+  /// The opening of that number has failed. If another one has begun meanwhile, numbers stay as they are.
+  void take_back(const Launch& launch, int opening) {
+    const std::lock_guard lock{mutex_};
+    if (int& count = openings_[name_of(launch)]; count == opening + 1) count = opening;
   }
 
   std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline,
@@ -45,6 +52,10 @@ class Memory {
   }
 
  private:
+  static std::string name_of(const Launch& launch) {
+    return fmt::format("{} {} {}", launch.rank, launch.rendezvous, launch.prefix);
+  }
+
   std::shared_ptr<TcpStoreServer> find_server(const std::string& place) {
     const std::lock_guard lock{mutex_};
     return servers_[place].lock();
@@ -97,19 +108,11 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
   return {served, served->store.get()};
 }
 
-}  // namespace
-
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const AccessPolicy& access_policy,
-                                  const Log& log) {
+std::shared_ptr<Store> open_numbered(const Launch& launch, int opening, Store::Milliseconds timeout,
+                                     const AccessPolicy& access_policy, const Log& log) {
   constexpr std::string_view tcp = "tcp://";
   constexpr std::string_view file = "file://";
   const std::string& url = launch.rendezvous;
-  if (url.empty()) {
-    auto store = open_memory_store("the store of a rank that is alone and has no rendezvous");
-    store->set_timeout(timeout);
-    return store;
-  }
-  const int opening = memory().count_opening(launch);
   const std::string number = opening == 0 ? "" : fmt::format(".{}", opening);
   if (url.starts_with(file))
     return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder,
@@ -119,6 +122,24 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout,
                         access_policy, log);
   return opening == 0 ? store : prefix_store(number, std::move(store));
+}
+
+}  // namespace
+
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const AccessPolicy& access_policy,
+                                  const Log& log) {
+  if (launch.rendezvous.empty()) {
+    auto store = open_memory_store("the store of a rank that is alone and has no rendezvous");
+    store->set_timeout(timeout);
+    return store;
+  }
+  const int opening = memory().count_opening(launch);
+  try {
+    return open_numbered(launch, opening, timeout, access_policy, log);
+  } catch (...) {
+    memory().take_back(launch, opening);
+    throw;
+  }
 }
 
 }  // namespace tutti::rendezvous

@@ -182,6 +182,15 @@ TEST_CASE("a rank whose server never comes hears of it within the timeout") {
   CHECK(contains(error.what(), place));
 }
 
+TEST_CASE("a rank that tries until rank 0 is there meets it, however often it has tried") {
+  const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
+  for (int i = 0; i < 2; ++i)
+    CHECK(error_of([&] { open_store(launch_at(url, 1, 2), 5ms); }).code() == ErrorCode::rendezvous);
+  run_threads(2, [&](int rank) {
+    meet(launch_at(url, rank, 2));
+  });
+}
+
 TEST_CASE("the next job on a host removes what one left whose processes were all killed, and nothing else") {
   const TempFolder folder;
   const auto launch_of = [&](const std::string& job, int rank) {
