@@ -34,6 +34,17 @@ std::string reason_of(const ConnectAttempts::Outcome& outcome, const std::string
   return fmt::format("it published \"{}\", which is no address; do all ranks run the same version of tutti?", address);
 }
 
+/// Until all have connected (`ready`), nobody knows whether that address leads to the rank.
+std::string why_refused(const std::string& address, bool ready) {
+  if (ready) return "its process does not exist any more";
+  const bool is_of_this_host = address.starts_with("unix:");
+  return fmt::format("connections to {} are refused: it has given up, or its process has ended (see its output){}",
+                     address,
+                     is_of_this_host ? ""
+                                     : "; or a firewall refuses them, or the address leads to another host "
+                                       "(TUTTI_SOCKET_IFNAME names the interface whose address others are told)");
+}
+
 }  // namespace
 
 void Member::line_ended(int rank) {
@@ -102,10 +113,9 @@ void Member::hear_outcomes(std::vector<ConnectAttempts::Outcome> outcomes) {
     } else if (outcome.error == ECONNREFUSED) {
       refused(outcome.rank);
     } else {
-      const std::string reason = reason_of(outcome, job_.address(outcome.rank));
-      shared_.readiness.give_up(
-          {0, ErrorCode::system, rank_, 0,
-           fmt::format("{} cannot connect to {}: {}", job_.name(rank_), job_.name(outcome.rank), reason)});
+      const std::string text = fmt::format("{} cannot connect to {}: {}", job_.name(rank_), job_.name(outcome.rank),
+                                           reason_of(outcome, job_.address(outcome.rank)));
+      shared_.readiness.give_up({0, ErrorCode::system, rank_, 0, text});
     }
   }
 }
@@ -126,11 +136,12 @@ void Member::refused(int rank) {
 }
 
 void Member::coordinator_is_gone() {
-  if (succession_.predecessor_died()) return lose(coordinator(), "its process does not exist any more");
+  const std::string why = why_refused(job_.address(coordinator()), shared_.readiness.is_ready());
+  if (succession_.predecessor_died()) return lose(coordinator(), why);
   note_left(coordinator(), JobState::Seen::no);
   user_->departed({coordinator()});
-  shared_.readiness.give_up(
-      {0, ErrorCode::rendezvous, coordinator(), 0, fmt::format("{} has given up", job_.name(coordinator()))});
+  const std::string text = fmt::format("{} cannot be reached: {}", job_.name(coordinator()), why);
+  shared_.readiness.give_up({0, ErrorCode::rendezvous, coordinator(), 0, text});
   elect();
 }
 
@@ -139,8 +150,8 @@ void Member::coordinator_is_gone() {
 void Member::absentee_is_gone(int rank) {
   const bool comes = connections_.contains(rank) || connections_.has_accepted(rank);
   if (!job_.is_alive(rank) || comes) return;
-  if (succession_.predecessor_died() || !shared_.readiness.is_ready())
-    return lose(rank, "its process does not exist any more");
+  const bool ready = shared_.readiness.is_ready();
+  if (succession_.predecessor_died() || !ready) return lose(rank, why_refused(job_.address(rank), ready));
   note_left(rank, JobState::Seen::no);
   coordinator_->gone(rank);
 }

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -356,6 +357,30 @@ TEST_CASE_TEMPLATE("all ranks are told which one went before everybody was there
   CHECK(culprit_of(second) == 2);
   one.join();
   CHECK(culprit == 2);
+}
+
+TEST_CASE_TEMPLATE("a rank that nobody can reach at set-up is not called dead, and over TCP a firewall is named", Kind,
+                   OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  const auto deadline = FailureDetector::Clock::now() + 20s;
+  const UnansweredAddress place{Kind::anywhere(), false};
+  for (const int rank : {0, 1}) {  // rank 0 misses one that never came, rank 1 its coordinator
+    Nobody user;
+    FailureDetector detector{rank, open_acceptor<Kind>(rank, key), key};
+    std::vector<Watched> ranks{{place.address(), "r0"}, {place.address(), "r1"}};
+    ranks[static_cast<std::size_t>(rank)].address = detector.address();
+    std::string said;
+    try {
+      detector.begin(ranks, never_silent, user, deadline);
+    } catch (const Error& error) {
+      CHECK(error.rank() == 1 - rank);
+      said = error.what();
+    }
+    CHECK_MESSAGE(said.find("connections to " + place.address() + " are refused: it has given up, or its process") !=
+                      std::string::npos,
+                  said);
+    CHECK((said.find("TUTTI_SOCKET_IFNAME") != std::string::npos) == std::is_same_v<Kind, OverTcp>);
+  }
 }
 
 }  // namespace
