@@ -31,17 +31,37 @@ std::string publish_token(Store& store) {
   return check_token(store.compare_set(token_key, "", token));
 }
 
-std::string read_token(Store& store, Clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+bool has_token(Store& store) {
   const std::string name{token_key};
-  store.wait_for({&name, 1}, std::max(left, std::chrono::milliseconds{1}));
+  try {
+    return store.check({&name, 1});
+  } catch (const Error&) {
+    return true;  // the store itself is gone, as the error of the wait says
+  }
+}
+
+std::string read_token(Store& store, const JoinOptions& options) {
+  const auto begin = Clock::now();
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(options.deadline - begin);
+  const std::string name{token_key};
+  try {
+    store.wait_for({&name, 1}, std::max(left, std::chrono::milliseconds{1}));
+  } catch (const Error& error) {
+    if (has_token(store)) throw;
+    throw Error{error.code(),
+                fmt::format("rank {} of {} waited {:.1f} s for rank 0, which has not come to the store. It may not "
+                            "have started, may have failed (see its output), or meets elsewhere. ({})",
+                            options.rank, options.size, std::chrono::duration<double>(Clock::now() - begin).count(),
+                            error.what()),
+                0};
+  }
   return check_token(store.get(name));
 }
 
 }  // namespace
 
 Secret agree_on_key(const JoinOptions& options, Store& store) {
-  const std::string token = options.rank == 0 ? publish_token(store) : read_token(store, options.deadline);
+  const std::string token = options.rank == 0 ? publish_token(store) : read_token(store, options);
   return options.secret.derive("tutti job", std::as_bytes(std::span{token}));
 }
 

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <string>
 
 #include "lib/api/settings.h"
 #include "tutti/tutti.h"
@@ -22,6 +23,19 @@ TEST_CASE("a store of the program's own has its timeout back after connect(), al
   options.setup_timeout = 50ms;
   CHECK_THROWS_AS(connect(options), Error);
   CHECK(store->timeout() == 7s);
+}
+
+TEST_CASE("a rank that rank 0 keeps waiting says so, whatever key it waits for") {
+  using namespace std::chrono_literals;
+  ConnectOptions options{.rank = 1, .size = 2, .store = memory_store(), .setup_timeout = 50ms};
+  try {
+    connect(options);
+    FAIL("rank 1 has met nobody");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::rendezvous);
+    CHECK(error.rank() == 0);
+    CHECK_MESSAGE(std::string{error.what()}.find("for rank 0, which has not come") != std::string::npos, error.what());
+  }
 }
 
 TEST_CASE("the silence after which a rank counts as lost may be of any length") {
