@@ -223,11 +223,21 @@ class FileStore final : public Store {
   using Are = bool (Table::*)(std::span<const std::string>) const;
 
   void await(std::span<const std::string> keys, Milliseconds timeout, Are are_there) {
+    constexpr Milliseconds between_looks{500};
+    auto next_look = Clock::now() + between_looks;
     for (Patience patience{deadline_after(timeout)};; patience.pause()) {
       refresh();
       if ((table_.*are_there)(keys)) return;
       if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
+      if (Clock::now() < next_look) continue;
+      if (users_ > visitors_.arrived) require_none_was_killed();  // or nobody else is let in
+      next_look = Clock::now() + between_looks;
     }
+  }
+
+  void require_none_was_killed() const {
+    for (const auto& [number, visitor] : visitors_.present)
+      if (has_ended(visitor)) throw stale(visitor);
   }
 
   template <class Body>
@@ -282,8 +292,7 @@ class FileStore final : public Store {
     if (!log_->is_current()) return false;
     replay();
     if (users_ == 0) return true;
-    for (const auto& [number, visitor] : visitors_.present)
-      if (has_ended(visitor)) throw stale(visitor);
+    require_none_was_killed();
     if (visitors_.arrived > 0 && visitors_.expected != users_)
       throw Error{ErrorCode::rendezvous, fmt::format("{} was opened for {} users, here for {}: the ranks were started "
                                                      "with different sizes, or two jobs use one file.",

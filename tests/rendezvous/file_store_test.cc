@@ -246,6 +246,19 @@ TEST_CASE("the file stays for those who are still to come, who are told at once 
   CHECK(contains(error_of([&] { file_store(folder.file("store"), 3); }).what(), "is stale"));
 }
 
+TEST_CASE("those who wait are told of one that was killed before all had come, and of none afterwards") {
+  const TempFolder folder;
+  const auto store = open_file_store(folder.file("store"), 3, patience);
+  open_and_be_killed(folder.file("store"), 3);
+  const auto begin = Clock::now();
+  CHECK(contains(error_of([&] { store->get("k"); }).what(), "ended without closing it"));
+  CHECK(Clock::now() - begin < patience);
+
+  const auto full = open_file_store(folder.file("full"), 2, patience);
+  open_and_be_killed(folder.file("full"), 2);
+  CHECK(contains(error_of([&] { full->wait_for(Keys{"k"}, 700ms); }).what(), "waited 0.7 s for the key"));
+}
+
 TEST_CASE("a folder of the job's own is made for this user only, and goes with the file") {
   const TempFolder folder;
   const std::string own = folder.file("job");
