@@ -269,10 +269,10 @@ bool Agreement::show_life(int attempt) {
   try {
     watched_->add(fmt::format("beat/{}", node_), 1);
     heard_ = std::chrono::steady_clock::now();
-    silent_ = silent_node();
-    if (silent_ >= 0)
-      set_outcome(*watched_, attempt,
-                  {1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_});
+    if (const auto end = silent_node()) {
+      silent_ = end->node;
+      set_outcome(*watched_, attempt, *end);
+    }
     return true;
   } catch (const Error& error) {
     return may_return(error, attempt);
@@ -304,18 +304,26 @@ void Agreement::give_up(const JobOutcome& outcome, int attempt) {
   conclude(attempt, outcome);
 }
 
-int Agreement::silent_node() {
-  if (node_ != 0) return -1;  // one observer is enough; if its node dies, so does the store
+std::optional<JobOutcome> Agreement::silent_node() {
+  if (node_ != 0) return std::nullopt;  // one observer is enough; if its node dies, so does the store
   const auto now = std::chrono::steady_clock::now();
   for (int node = 1; node < nodes_; ++node) {
     const std::string key = node_key(node);
     Sign& sign = signs_[static_cast<std::size_t>(node)];
-    if (!watched_->check({&key, 1})) continue;  // not here yet: its ranks have deadlines of their own
+    if (!watched_->check({&key, 1})) {
+      if (now - begin_ < access_.patience) continue;
+      return JobOutcome{exit_library,
+                        fmt::format("no runner has come within {:g} s (TUTTI_TIMEOUT); start one there, too, with "
+                                    "--node-rank {}",
+                                    std::chrono::duration<double>(access_.patience).count(), node),
+                        node};
+    }
     const std::int64_t beat = watched_->add(fmt::format("beat/{}", node), 0);
     if (beat != sign.beat) sign = {beat, now};
-    if (now - sign.since > silence_limit) return node;
+    if (now - sign.since > silence_limit)
+      return JobOutcome{1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), node};
   }
-  return -1;
+  return std::nullopt;
 }
 
 void Agreement::conclude(int attempt, const JobOutcome& outcome) {

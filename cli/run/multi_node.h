@@ -33,6 +33,7 @@ struct JobOutcome {
 
 /// How to reach the store of a job.
 struct StoreAccess {
+  std::chrono::milliseconds patience;  ///< how long the runners of all nodes may take to come
   /// Opens a connection. Throws Error if that fails within `patience`.
   std::function<std::shared_ptr<Store>(std::chrono::milliseconds patience)> join;
   /// True if the host answers that nobody listens there: the runner of node 0 has ended.
@@ -88,8 +89,8 @@ class Agreement {
   bool show_life(int attempt);
   /// The store did not answer the watcher. True if node 0 may come back.
   bool may_return(const Error& why, int attempt);
-  /// The first node whose heartbeat is overdue, or -1.
-  int silent_node();
+  /// The end of the job because of the first node that has not come in time, or whose heartbeat is overdue, if any.
+  std::optional<JobOutcome> silent_node();
   void give_up(const JobOutcome& outcome, int attempt);
   void conclude(int attempt, const JobOutcome& outcome);
 
@@ -98,8 +99,9 @@ class Agreement {
   std::string id_;
   StoreAccess access_;
   std::chrono::milliseconds goodbye_;
-  std::shared_ptr<Store> store_;                 // used by this thread, and after the constructor by speaker_
-  std::shared_ptr<Store> watched_;               // used by watcher_
+  std::shared_ptr<Store> store_;    // used by this thread, and after the constructor by speaker_
+  std::shared_ptr<Store> watched_;  // used by watcher_
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point heard_;  // when node 0 last answered the watcher
 
   struct Sign {

@@ -148,6 +148,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   if (job.nodes > 1) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
     const StoreAccess access{
+        .patience = patience(),
         .join =
             [reached, access_policy = parts_->access_policy](auto limit) {
               return rendezvous::connect_tcp_store(reached, limit, access_policy.secret, access_policy.tls_proxies);

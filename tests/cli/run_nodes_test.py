@@ -238,6 +238,14 @@ class SeveralNodes(Case):
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, re.escape(self.endpoint))
 
+    def test_a_node_that_never_comes_is_missed_in_time(self):
+        words = lambda node: (harness.PROGRAM, "run", "--nnodes", "3", "--node-rank", node, "--rdzv-endpoint", self.endpoint,
+                              "true")
+        nodes = [start(*words(node), env={"TUTTI_TIMEOUT": "2"}) for node in (0, 2)]
+        for done in self.finish(*nodes):
+            self.assertEqual(done.code, 3, done)
+            self.assertSays(done.err, r"on node 1 no runner has come within 2 s \(TUTTI_TIMEOUT\); start one .* --node-rank 1")
+
     def test_a_slow_first_connection_of_the_watcher_is_no_failure(self):
         secret = {"TUTTI_SECRET": "a secret for these tests"}
         words = lambda node, endpoint: (harness.PROGRAM, "run", "--nnodes", "2", "--node-rank", node, "--rdzv-endpoint", endpoint,
