@@ -6,6 +6,7 @@
 
 #include "rendezvous/tcp_server.h"
 
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -30,6 +31,9 @@
 
 #include "lib/base/background_thread.h"
 #include "lib/base/fork_mark.h"
+#include "lib/base/net/socket.h"
+#include "lib/base/system_error_text.h"
+#include "lib/observe/log.h"
 #include "rendezvous/socket_owner.h"
 #include "rendezvous/store_auth.h"
 #include "rendezvous/store_socket.h"
@@ -42,9 +46,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using asio::posix::stream_descriptor;
-
-/// Connections to accept before clients get their turn: somebody may connect faster than this thread accepts.
-constexpr int accepts_at_once = 16;
 
 /// A rank, or a launcher, fails at once when the clients of its server leave it no descriptor. Clients that have proved
 /// to be of the job are not limited.
@@ -172,15 +173,21 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
   /// False: there is no room for more connections now.
   bool accept_some(Listener& listener) {
-    for (int i = 0; i < accepts_at_once; ++i) {
+    for (int i = 0; i < net::accepts_at_once; ++i) {
       if (!make_room()) return false;
-      Descriptor socket{::accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+      const net::SocketView waiting{listener.socket.native_handle()};
+      net::Socket socket = net::accept_next(waiting);
       if (socket) {
         add(std::move(socket));
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         return true;
-      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (!show_out_oldest() && !show_out_idle()) return false;
+      } else if (const int error = errno; net::is_our_own(error)) {
+        if (!net::is_connection_waiting(waiting)) return true;
+        if (show_out_oldest() || show_out_idle()) continue;
+        if (!std::exchange(starved_, true))
+          Log{}.warn(
+              fmt::format("the store at {} cannot accept connections: {}", to_string(endpoint_), refusal(error)));
+        return false;
       }
       // Any other error concerns only the connection that was about to be accepted.
     }
@@ -294,6 +301,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   asio::steady_timer accept_timer_{context_};
   asio::steady_timer watch_timer_{context_};
   bool watching_ = false;
+  bool starved_ = false;                                              // and that was told
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // oldest first
   std::set<std::uint64_t> unidentified_;
   std::uint64_t next_number_ = 0;

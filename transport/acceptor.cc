@@ -9,7 +9,6 @@
 #include "transport/acceptor.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -220,7 +219,7 @@ class Acceptor::Impl {
     int error = 0;
     int accepted = 0;
     for (; accepted < net::accepts_at_once; ++accepted) {
-      if (candidates_.size() >= options_.candidates && is_connection_waiting() && !make_room()) {
+      if (candidates_.size() >= options_.candidates && net::is_connection_waiting(listener_) && !make_room()) {
         full_ = true;
         wake_at(candidates_.front()->since + options_.least_patience);
         return true;
@@ -230,8 +229,7 @@ class Acceptor::Impl {
       if (socket && !hosts_.empty() && !std::ranges::count(hosts_, net::local_address(socket).host())) continue;
       if (socket && !is_unix_) net::keep_alive(socket, options_.lost_after);
       error = socket ? 0 : errno;
-      if (net::is_our_own(error) && !is_connection_waiting())
-        error = EAGAIN;  // the kernel looks for a free descriptor first
+      if (net::is_our_own(error) && !net::is_connection_waiting(listener_)) error = EAGAIN;
       if (net::is_our_own(error) && !candidates_.empty() && make_room()) error = 0;
       if (error != 0) break;
       if (!socket) continue;  // there is room for it now
@@ -249,11 +247,6 @@ class Acceptor::Impl {
     accept_later();
     if (!candidates_.empty()) wake_at(candidates_.front()->since + options_.patience);
     return accepted < net::accepts_at_once;
-  }
-
-  bool is_connection_waiting() const {
-    pollfd query{.fd = listener_.get(), .events = POLLIN, .revents = 0};
-    return ::poll(&query, 1, 0) > 0;
   }
 
   /// Drops a candidate to make room: first one that has sent nothing, and then one that has begun to. At a Unix socket

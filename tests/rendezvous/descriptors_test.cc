@@ -2,12 +2,18 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "lib/base/system_calls.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
@@ -110,6 +116,33 @@ TEST_CASE("out of file descriptors, newcomers wait until somebody has left") {
   }
   CHECK(was_silent);
   CHECK(answer.size() == 8);
+}
+
+TEST_CASE("a server that gets no descriptor says so once, and serves when there is one") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  const Descriptor before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0)};
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  const Descriptor said{ends[0]};
+  REQUIRE(::dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+  ::close(ends[1]);
+  system_calls::refuse(SystemCall::accept, EMFILE, 0);
+  RawClient client{server.endpoint()};
+  client.send(question());
+  std::array<char, 1000> text{};
+  pollfd query{.fd = said.get(), .events = POLLIN, .revents = 0};
+  const bool spoke = ::poll(&query, 1, 20'000) == 1 && ::read(said.get(), text.data(), text.size()) > 0;
+  const bool is_silent = client.is_silent();
+  const bool spoke_again = ::poll(&query, 1, 0) == 1;
+  system_calls::refuse_none();
+  ::dup2(before.get(), STDERR_FILENO);
+  CHECK(spoke);
+  CHECK(std::string_view{text.data()} == fmt::format("tutti: the store at {} cannot accept connections: Too many open "
+                                                     "files; raise the limit of open files (ulimit -n)\n",
+                                                     to_string(server.endpoint())));
+  CHECK(is_silent);
+  CHECK_FALSE(spoke_again);
+  CHECK(client.recv(8).size() == 8);
 }
 
 }  // namespace tutti::testing

@@ -133,6 +133,11 @@ Socket accept_next(SocketView listener) noexcept {
   return socket;
 }
 
+bool is_connection_waiting(SocketView listener) noexcept {
+  pollfd query{.fd = listener.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&query, 1, 0) > 0;
+}
+
 Address local_address(SocketView socket) noexcept { return ask(::getsockname, socket); }
 
 Address remote_address(SocketView socket) noexcept { return ask(::getpeername, socket); }

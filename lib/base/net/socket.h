@@ -66,6 +66,8 @@ int listen_on(SocketView socket, const Address& address, int backlog, std::chron
 Socket listen_at(const Address& address, std::chrono::seconds silence);
 /// The next connection; empty: there is none, see errno.
 Socket accept_next(SocketView listener) noexcept;
+/// accept_next() may fail for want of a descriptor although there is none: the kernel looks for a descriptor first.
+bool is_connection_waiting(SocketView listener) noexcept;
 /// `socket` is bound or connected. Empty, with errno, where it has none.
 Address local_address(SocketView socket) noexcept;
 Address remote_address(SocketView socket) noexcept;
