@@ -183,7 +183,7 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
         self, kind: Optional[Type[BaseException]], raised: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         well = raised is None or isinstance(raised, SystemExit) and not raised.code
-        if not well and not isinstance(raised, Error) and self._handle:
+        if not well and self._handle:  # which changes nothing if it is this communicator that has failed
             self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
         self.close()
 

@@ -2,7 +2,8 @@
 
 import contextlib
 import threading
-from typing import Any, Callable, List, Optional
+import time
+from typing import Any, Callable, List, Optional, Tuple
 
 from ._library import end_calls_at
 from .communicator import Communicator, connect
@@ -25,6 +26,7 @@ class _Rank(threading.Thread):
         self.comm: Optional[Communicator] = None
         self.result: Any = None
         self.raised: Optional[BaseException] = None
+        self.raised_at = 0.0
         self._body = (rank, size, id, end, function, arguments, options)
 
     def run(self) -> None:
@@ -34,16 +36,29 @@ class _Rank(threading.Thread):
             with connect(rank, size, id=id, **options) as self.comm:
                 if end.is_set():  # before the caller saw this communicator, which it would have aborted
                     return
-                self.result = function(self.comm, *arguments)
-        except BaseException as raised:  # the caller raises it
-            self.raised = raised
+                try:
+                    self.result = function(self.comm, *arguments)
+                except BaseException as raised:
+                    self._keep(raised)  # before the others hear of it, when `comm` ends
+                    raise
+        except BaseException as raised:
+            if self.raised is None:
+                self._keep(raised)
+
+    def _keep(self, raised: BaseException) -> None:
+        self.raised, self.raised_at = raised, time.monotonic()
+
+    def order(self) -> Tuple[bool, bool, float]:
+        """Of what ranks have raised the lowest is the cause: not what a rank was told of, nor what ended its calls."""
+        reported = isinstance(self.raised, Error) and self.raised.reported
+        return reported, isinstance(self.raised, Aborted), self.raised_at
 
 
 def run_threads(size: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> List[Any]:
     """Calls function(comm, *arguments) in `size` threads, each of which is a rank, and returns their results by rank.
 
     The options are those of connect(). If a rank raises, the others get Aborted, and what it has raised is raised here.
-    Ctrl-C ends all of them.
+    If several raise, it is the first in time. Ctrl-C ends all of them.
     """
     if not isinstance(size, int) or not callable(function):
         raise InvalidArgument(f"run_threads({size!r}, {function!r}): give the number of ranks, then a function")
@@ -63,7 +78,7 @@ def run_threads(size: int, function: Callable[..., Any], *arguments: Any, **opti
                 with contextlib.suppress(Error):  # it is closed
                     rank.comm.abort(type(interruption).__name__)
         raise
-    raised = [rank.raised for rank in ranks if rank.raised is not None]
-    for first in [one for one in raised if not isinstance(one, Aborted)] or raised:
-        raise first
+    for rank in sorted(ranks, key=_Rank.order):
+        if rank.raised is not None:
+            raise rank.raised
     return [rank.result for rank in ranks]

@@ -6,7 +6,7 @@ import unittest.mock
 
 import numpy
 import pytutti
-from support import Case, threads
+from support import LIMIT, Case, threads
 
 
 class Threads(Case):
@@ -31,6 +31,50 @@ class Threads(Case):
         for text in told:
             self.assertIn("rank 1", text)
             self.assertIn("LookupError: on purpose", text)
+
+    def test_an_error_of_its_own_call_is_raised_and_ends_the_others_too(self):
+        """The communicator goes on after it, but this rank does not."""
+        told = []
+
+        def body(comm):
+            if comm.rank == 2:
+                comm.all_reduce([1, 2, 3])
+            try:
+                comm.barrier()
+            except pytutti.Aborted as error:
+                told.append(str(error))
+                raise
+
+        self.assert_fails(pytutti.InvalidArgument, "x is a builtins.list", threads, 3, body)
+        self.assertEqual(len(told), 2)
+        for text in told:
+            self.assertIn("aborted the communicator: InvalidArgument: x is a builtins.list", text)
+
+    def test_of_what_several_ranks_raise_the_first_is_raised(self):
+        def body(comm):
+            if comm.rank == 1:
+                raise LookupError("the first")
+            try:
+                comm.barrier()
+            except pytutti.Aborted:
+                raise ValueError("a consequence") from None
+
+        self.assert_fails(LookupError, "the first", threads, 3, body)
+
+    def test_what_another_rank_has_reported_is_not_raised(self):
+        def body(comm):
+            if comm.rank == 1:
+                told.wait(LIMIT)
+                raise LookupError("the cause")
+            try:
+                told_of = pytutti.PeerLost("rank 1 is lost")
+                told_of.reported = True
+                raise told_of
+            finally:
+                told.set()
+
+        told = threading.Event()
+        self.assert_fails(LookupError, "the cause", threads, 2, body)
 
     def test_other_threads_run_while_a_call_waits(self):
         """The rank that waits would keep the lock of the interpreter from the one that it waits for."""
