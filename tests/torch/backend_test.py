@@ -26,6 +26,9 @@ class Backend(World):
     def test_wrong_variable_of_one(self):
         self.world("wrong_variable_of_one")
 
+    def test_bound_to_a_device(self):
+        self.world("bound_to_a_device")
+
     def test_beside_accelerators(self):
         self.world("beside_accelerators")
 

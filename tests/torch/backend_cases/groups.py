@@ -4,6 +4,7 @@ import datetime
 import inspect
 import os
 import time
+import unittest.mock
 
 import torch
 import torch.distributed as dist
@@ -98,6 +99,24 @@ def beside_accelerators(rank, size):
     tensor = torch.ones(1)
     dist.all_reduce(tensor, group=group)
     holds(tensor.item() == size)
+
+
+@case
+def bound_to_a_device(rank, size):
+    """init_process_group(device_id=...) lets PyTorch make sub-groups from the default group by calls of NCCL's backend."""
+    dist.group.WORLD.bound_device_id = torch.device("cuda", 0)
+    pair = dist.new_group([0, 1])
+    if rank in (0, 1):
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=pair)
+        holds(tensor.item() == 2)
+    with unittest.mock.patch("torch.accelerator.is_available", lambda: True), \
+            unittest.mock.patch("torch.accelerator.current_accelerator", lambda: torch.device("cuda", 0)):
+        part = dist.split_group(split_ranks=[[0, 1], [2]])
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=part)
+    holds(tensor.item() == (2 if rank in (0, 1) else 1))
+    dist.group.WORLD.bound_device_id = None
 
 
 @case

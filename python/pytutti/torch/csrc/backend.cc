@@ -51,7 +51,7 @@ c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TuttiBackend::getBackendOptions() {
-  return c10::make_intrusive<Options>("tutti", timeout_.load());
+  return c10::make_intrusive<OwnOptions>("tutti", timeout_.load());
 }
 
 void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }

@@ -22,6 +22,11 @@ namespace tutti_torch {
 using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<std::vector<at::Tensor>>;
 
+/// torch.distributed.split_group() copies the options of a backend, which PyTorch's own class does not allow.
+struct OwnOptions final : c10d::Backend::Options {
+  using Options::Options;
+};
+
 /// tutti as a backend of torch.distributed, for tensors of the CPU and of GPUs.
 ///
 /// Threading: as the C interface. Destroying it, shutdown() and abort() may meet calls that are under way.

@@ -61,6 +61,21 @@ class Living {
   std::vector<c10::weak_intrusive_ptr<TuttiBackend>> backends_;
 };
 
+void register_options(py::module_& module) {
+  py::class_<Settings>(module, "Settings")
+      .def(py::init<>())
+      .def_readwrite("transport", &Settings::transport)
+      .def_readwrite("tuning_file", &Settings::tuning_file)
+      .def_readwrite("plan_file", &Settings::plan_file)
+      .def_readwrite("lost_after", &Settings::lost_after)
+      .def_readwrite("deterministic", &Settings::deterministic)
+      .def_readwrite("tls", &Settings::tls);
+
+  py::class_<OwnOptions, c10d::Backend::Options, c10::intrusive_ptr<OwnOptions>>(module, "BackendOptions")
+      .def("__deepcopy__",
+           [](const OwnOptions& self, const py::object& /*memo*/) { return c10::make_intrusive<OwnOptions>(self); });
+}
+
 void register_store(py::module_& module) {
   py::class_<TuttiStore, c10d::Store, c10::intrusive_ptr<TuttiStore>> store(module, "Store");
   store.def(py::init([](int rank, int ranks, const std::string& rendezvous, const std::string& job,
@@ -107,17 +122,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using namespace tutti_torch;
   module.attr("tutti_version") = tutti_version();
 
-  py::class_<Settings>(module, "Settings")
-      .def(py::init<>())
-      .def_readwrite("transport", &Settings::transport)
-      .def_readwrite("tuning_file", &Settings::tuning_file)
-      .def_readwrite("plan_file", &Settings::plan_file)
-      .def_readwrite("lost_after", &Settings::lost_after)
-      .def_readwrite("deterministic", &Settings::deterministic)
-      .def_readwrite("tls", &Settings::tls);
-
+  register_options(module);
   py::class_<TuttiBackend, c10d::Backend, c10::intrusive_ptr<TuttiBackend>>(module, "TuttiBackend")
       .def_property_readonly("options", &TuttiBackend::getBackendOptions)  // torch.distributed sets some of Gloo's
+      // With init_process_group(device_id=...) ranks that are not in a new group call it, as NCCL needs.
+      .def("perform_nocolor_split", [](TuttiBackend&, const py::object& /*device*/) {})
 #if !TUTTI_TORCH_IS(2, 7)
       .def("abort", &TuttiBackend::abort, py::call_guard<py::gil_scoped_release>())
       .def("shutdown", &TuttiBackend::shutdown, py::call_guard<py::gil_scoped_release>())
