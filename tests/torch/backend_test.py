@@ -21,7 +21,7 @@ class Backend(World):
         self.world("futures", "callbacks_that_call", "callbacks_that_wait", "dropped", "from_threads", "wait_with_limit")
 
     def test_groups(self):
-        self.world("sub_groups", "several_worlds", "not_reconfigured", "monitored", "monitored_by_some", "wrong_calls", "information")
+        self.world("sub_groups", "several_worlds", "timeouts_below_a_millisecond", "not_reconfigured", "monitored", "monitored_by_some", "wrong_calls", "information")
 
     def test_wrong_variable_of_one(self):
         self.world("wrong_variable_of_one")

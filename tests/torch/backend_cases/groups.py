@@ -83,6 +83,17 @@ def several_worlds(rank, size):
 
 
 @case
+def timeouts_below_a_millisecond(rank, size):
+    """0 is what C takes for tutti's default, of 300 s."""
+    import pytutti.torch
+
+    for options in (None, pytutti.torch.Options(transport="tcp")):
+        for wrong in (datetime.timedelta(0), datetime.timedelta(microseconds=900), datetime.timedelta(seconds=-1)):
+            fails(ValueError, "timeout of a process group is .*: give at least 1 ms", dist.new_group, [0, 1, 2], wrong,
+                  pg_options=options)
+
+
+@case
 def not_reconfigured(rank, size):
     """PyTorch 2.14 and later can ask for it."""
     if "enable_reconfigure" in inspect.signature(dist.new_group).parameters:
