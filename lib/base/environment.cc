@@ -89,7 +89,7 @@ constexpr std::array table{
     Variable{.name = "TUTTI_TIMEOUT",
              .kind = Kind::seconds,
              .fallback = "300",
-             .meaning = "Deadline of set-up and of each operation.",
+             .meaning = "Deadline of set-up and of each operation. A process group of PyTorch has its own instead.",
              .least = 1,
              .most = most_seconds * 1000},
     Variable{.name = "TUTTI_LOST_AFTER",
