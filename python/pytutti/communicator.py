@@ -227,7 +227,7 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
     # ---- Questions
 
     def chosen_algorithm(self, collective: str, size: int) -> str:
-        """The algorithm that the tuning table chooses for a call that moves `size` bytes."""
+        """The algorithm of a call that moves `size` bytes and names none, as `algorithm=` takes it."""
         wrong = no_collective(collective)
         if wrong:
             raise InvalidArgument(wrong)

@@ -221,8 +221,8 @@ TUTTI_C_API tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms,
 /// at once and on all other ranks soon. Any thread may call, also while an op of yours runs: this rank's calls end when
 /// the op returns, those of other ranks earlier.
 TUTTI_C_API tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason);
-/// Write a text of at most `size` bytes with its final 0: the algorithm that the tuning table chooses for a call that
-/// moves `bytes`; and how this rank reaches `peer` ("shm", "tcp", "self").
+/// Write a text of at most `size` bytes with its final 0: the algorithm of a call that moves `bytes` and names none, by
+/// the name that tutti_call_options::algorithm takes; and how this rank reaches `peer` ("shm", "tcp", "self").
 TUTTI_C_API tutti_result tutti_chosen_algorithm(const tutti_comm* comm, tutti_collective collective, uint64_t bytes,
                                                 char* text, size_t size);
 TUTTI_C_API tutti_result tutti_transport_to(const tutti_comm* comm, int32_t peer, char* text, size_t size);
@@ -244,10 +244,10 @@ TUTTI_C_API tutti_result tutti_op_free(tutti_op* op);
 /// How a collective or a message is to be done. NULL: it waits for its result.
 typedef struct tutti_call_options {
   size_t size;
-  const char* algorithm;          ///< "ring", "tree:4" (`tutti plan --list`); NULL: the tuning table chooses
-  int64_t timeout_ms;             ///< 0: the communicator's
-  const tutti_op* op;             ///< of TUTTI_PREMUL_SUM and TUTTI_USER
-  tutti_work** work;              ///< given: the call is started, and *work is its handle
+  const char* algorithm;  ///< "ring", "tree:4" (`tutti plan --list`); NULL: TUTTI_ALGO or the tuning table chooses
+  int64_t timeout_ms;     ///< 0: the communicator's
+  const tutti_op* op;     ///< of TUTTI_PREMUL_SUM and TUTTI_USER
+  tutti_work** work;      ///< given: the call is started, and *work is its handle
   tutti_persistent** persistent;  ///< given: the call is prepared, nothing is sent, and *persistent is its handle
   /// If the buffers are memory of a GPU: the CUstream or cudaStream_t in whose order the call reads and writes; NULL:
   /// the legacy default stream. tutti/gpu.h says more.
