@@ -35,8 +35,12 @@ class Package(Case):
         done = run(sys.executable, "-m", "pytutti", "run", PYTUTTI_PROGRAM="/no/where")
         self.assertIn("cannot start /no/where", done.err)
 
-    def test_it_contains_the_header_and_says_that_it_is_typed(self):
-        self.assertIn("tutti_all_reduce", (PACKAGE / "include" / "tutti" / "c.h").read_text())
+    def test_it_contains_the_headers_of_c_and_says_that_it_is_typed(self):
+        """All functions that its library exports can be called."""
+        for header in (ROOT / "lib" / "include" / "tutti").glob("c*.h"):
+            text = header.read_text()
+            if "TUTTI_C_API" in text:
+                self.assertEqual((PACKAGE / "include" / "tutti" / header.name).read_text(), text)
         self.assertTrue((PACKAGE / "py.typed").exists())
 
     def test_nothing_but_the_program_is_loaded_at_first(self):
