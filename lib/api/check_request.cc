@@ -171,9 +171,12 @@ class Checker {
     const auto* const in = static_cast<const std::byte*>(request_.input.data);
     const auto* const out = static_cast<const std::byte*>(request_.output.data);
     if (!overlap(in, in_count() * element(), out, out_count() * element())) return;
+    if (traits_.exchanges() && request_.variable)
+      refuse(
+          "in and out overlap, and this call has no in-place form, since parts differ in size; give separate memory");
     const std::size_t in_skips = traits_.scatters() ? own_offset() : 0;
     const std::size_t out_skips = traits_.gathers() ? own_offset() : 0;
-    if (in + in_skips != out + out_skips || (traits_.exchanges() && request_.variable))
+    if (in + in_skips != out + out_skips)
       refuse(
           "in and out overlap in a way that would overwrite input before it is used; give separate memory, or "
           "exactly the in-place form");

@@ -128,6 +128,9 @@ TEST_CASE("a partial overlap of input and output is refused, the in-place forms 
     refused(comm, bad, {"overlap"}, [&] { comm.all_gather(all.subspan(1, 10), all); });
     refused(comm, bad, {"overlap"}, [&] { comm.all_to_all(all.first(10), all.subspan(2, 10)); });
     refused(comm, bad, {"overlap"}, [&] { comm.reduce_scatter(all, all.subspan(5, 10), sum); });
+    refused(comm, bad, {"all_to_all_v", "this call has no in-place form", "give separate memory"}, [&] {
+      comm.all_to_all_v(all, {10, 10}, all, {10, 10});
+    });
     const std::size_t own = static_cast<std::size_t>(comm.rank()) * 10;
     comm.all_gather(all.subspan(own, 10), all);
     comm.reduce_scatter(all, all.subspan(own, 10), sum);
