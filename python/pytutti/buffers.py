@@ -19,6 +19,9 @@ _type_of = types.OF_NUMPY
 
 _ON_CPU = (1, 3)  # kDLCPU, kDLCUDAHost
 
+#: the remedy for what is no array of numbers
+_BYTES = "text and objects are not pickled: give bytes of your own format, such as bytearray(json.dumps(x).encode())"
+
 
 class View(NamedTuple):
     """The memory lives as long as this object."""
@@ -67,12 +70,9 @@ def _view(x: Any, name: str, writes: bool) -> View:
     try:
         memory = memoryview(x)
     except TypeError:
-        _refuse(
-            x,
-            name,
-            "and no array: give a numpy.ndarray (numpy.asarray() makes one of numbers and lists), a tensor "
-            "with __dlpack__, or an object with the buffer protocol",
-        )
+        arrays = "give a numpy.ndarray, a tensor with __dlpack__, or an object with the buffer protocol"
+        is_number = isinstance(x, (int, float, complex, list, tuple))
+        _refuse(x, name, f"and no array: {arrays}; {'numpy.asarray(x) makes an array of it' if is_number else _BYTES}")
     if not memory.c_contiguous:
         _refuse(x, name, "whose elements do not lie one after the other: give a contiguous copy")
     if writes and memory.readonly:
@@ -100,6 +100,8 @@ def _view_of_array(x: Any, name: str, writes: bool) -> View:
     if isinstance(x, numpy.ma.MaskedArray):
         _refuse(x, name, "and its mask would be ignored: give x.filled(...) or x.data")
     number = types.type_of(x.dtype)
+    if number is None and x.dtype.kind in "OU":
+        _refuse(x, name, f"of dtype {x.dtype.str}: x.astype() converts numbers; {_BYTES}")
     if number is None:
         _refuse(
             x,

@@ -10,6 +10,15 @@ from .work import Status, Work, status_of
 ANY_SOURCE: int = lib.TUTTI_ANY_SOURCE
 ANY_TAG: int = lib.TUTTI_ANY_TAG
 NULL = ffi.NULL
+LAST_TAG = 2**30
+
+
+def _tag(tag: int) -> int:
+    return integer("tag", tag, 0, LAST_TAG)
+
+
+def _tag_or_any(tag: int) -> int:
+    return integer("tag", tag, ANY_TAG, LAST_TAG)
 
 
 class Messages:
@@ -23,15 +32,16 @@ class Messages:
         raise NotImplementedError
 
     def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
-        """Returns when `x` may change. A message of up to 64 KiB does not wait for its receive, only for room.
+        """Returns when `x` may change.
 
+        A message of up to 64 KiB over TCP, or 256 KiB in shared memory, does not wait for its receive, only for room.
         While the receiver is in no call of tutti, that is at least 8 messages of up to 16 KiB in shared memory, and
         1 MiB over TCP. A rank that sends more before the other receives uses isend().
         """
         data = reading(x, "x")
         self._call(
             lib.tutti_send, data.address, data.count, data.type,
-            integer("to", to), integer("tag", tag), call_options(timeout), keep=data,
+            integer("to", to), _tag(tag), call_options(timeout), keep=data,
         )
 
     def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
@@ -39,19 +49,19 @@ class Messages:
         status = ffi.new("tutti_status*")
         self._call(
             lib.tutti_recv, data.address, data.count, data.type,
-            integer("source", source), integer("tag", tag), call_options(timeout), status, keep=data,
+            integer("source", source), _tag_or_any(tag), call_options(timeout), status, keep=data,
         )
         return status_of(status)
 
     def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """send(), started. Keep `x` as it is until the Work is done."""
         data = reading(x, "x")
-        return self._started(lib.tutti_send, x, data, integer("to", to), tag, timeout)
+        return self._started(lib.tutti_send, x, data, integer("to", to), _tag(tag), timeout)
 
     def irecv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """recv(), started. The Work has the `status`."""
         data = writing(out, "out")
-        return self._started(lib.tutti_recv, out, data, integer("source", source), tag, timeout, NULL)
+        return self._started(lib.tutti_recv, out, data, integer("source", source), _tag_or_any(tag), timeout, NULL)
 
     def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
         """Both at the same time, so that ranks may do it in a circle. `x` and `out` must not overlap."""
@@ -60,7 +70,7 @@ class Messages:
         self._call(
             lib.tutti_sendrecv, sent.address, sent.count, sent.type, integer("to", to),
             got.address, got.count, got.type, integer("source", source),
-            integer("tag", tag), call_options(timeout), status,
+            _tag(tag), call_options(timeout), status,
         )
         return status_of(status)
 
@@ -70,13 +80,13 @@ class Messages:
         If the timeout passes, only this call fails, with Timeout.
         """
         status = ffi.new("tutti_status*")
-        self._call(lib.tutti_probe, integer("source", source), integer("tag", tag), milliseconds(timeout), status)
+        self._call(lib.tutti_probe, integer("source", source), _tag_or_any(tag), milliseconds(timeout), status)
         return status_of(status)
 
     def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Optional[Status]:
         """The same without waiting; None: there is none."""
         status, found = ffi.new("tutti_status*"), ffi.new("int32_t*")
-        self._call(lib.tutti_iprobe, integer("source", source), integer("tag", tag), found, status)
+        self._call(lib.tutti_iprobe, integer("source", source), _tag_or_any(tag), found, status)
         return status_of(status) if found[0] else None
 
     def _started(
@@ -84,5 +94,5 @@ class Messages:
     ) -> Work:
         options, made = call_options(timeout), ffi.new("tutti_work**")
         options.work = made
-        self._call(function, data.address, data.count, data.type, peer, integer("tag", tag), options, *more)
+        self._call(function, data.address, data.count, data.type, peer, tag, options, *more)
         return Work(made[0], array, (array, data))

@@ -299,6 +299,9 @@ class Collectives(Case):
             for call in (comm.probe, comm.iprobe):
                 self.assert_fails(pytutti.InvalidArgument, "source is '0'", call, "0")
                 self.assert_fails(pytutti.InvalidArgument, "tag is 0.5", call, 0, 0.5)
+            for call, least in ((comm.isend, 0), (comm.send, 0), (comm.recv, -1), (comm.irecv, -1)):
+                for wrong in (least - 1, 2**30 + 1, 2**31):
+                    self.assert_fails(pytutti.InvalidArgument, f"from {least} to {2**30}", call, x(0), 0, wrong)
             self.assert_fails(pytutti.InvalidArgument, "peer is None", comm.transport_to, None)
             self.assert_fails(pytutti.InvalidArgument, "of the sub-group is '0'", comm.subgroup, ["0"])
 
