@@ -162,17 +162,6 @@ class Extension(unittest.TestCase):
                 self.assertEqual(pytutti.torch.build.command(HERE)[0], wanted)
 
 
-class Bench(harness.Case):
-    def test_a_file_of_rows_that_cannot_be_made_is_refused_before_anything_is_measured(self):
-        there = self.folder / "rows.csv"
-        there.write_text("precious")
-        for path, says, env in ((there, "it is there already", {}),
-                                (self.folder / "none/rows.csv", "there is no such folder", {"RANK": "0"})):
-            done = harness.run(sys.executable, "-m", "pytutti.torch.bench", "--csv", path, env=env)
-            self.assertEqual((done.code, done.out, there.read_text()), (2, "", "precious"), done)
-            self.assertSays(done.err, f"--csv {path}: {says}")
-
-
 class Stores(harness.Case):
     def url(self):
         return f"tcp://127.0.0.1:{harness.free_port()}"

@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
+import importlib.util
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -62,7 +64,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--min-time", type=float, default=0.03, metavar="SECONDS", help="of a turn (0.03)")
     parser.add_argument("--ddp", action="store_true", help="time a step of DistributedDataParallel instead")
     parser.add_argument("--csv", metavar="FILE", help="write the rows to a new file, too")
-    parser.add_argument("--svg", metavar="FILE", help="draw the rows (needs matplotlib)")
+    parser.add_argument("--svg", metavar="FILE", help="draw the rows in a new file (needs matplotlib)")
     chosen = parser.parse_args()
     for name in chosen.collectives:
         if name not in COLLECTIVES:
@@ -71,11 +73,14 @@ def options() -> argparse.Namespace:
         parser.error("--factor is 2 or more")
     if chosen.min_bytes > chosen.max_bytes:
         parser.error(f"the first size, {chosen.min_bytes}, is above the last, {chosen.max_bytes}")
-    if chosen.csv and os.environ.get("RANK", "0") == "0":  # who writes it, before anything is measured
-        if os.path.lexists(chosen.csv):
-            parser.error(f"--csv {chosen.csv}: it is there already; name a file that is not, or remove it")
-        if not os.path.isdir(os.path.dirname(chosen.csv) or "."):
-            parser.error(f"--csv {chosen.csv}: there is no such folder")
+    if os.environ.get("RANK", "0") == "0":  # who writes files, before anything is measured
+        for option, path in (("--csv", chosen.csv), ("--svg", chosen.svg)):
+            if path and os.path.lexists(path):
+                parser.error(f"{option} {path}: it is there already; name a file that is not, or remove it")
+            if path and not os.path.isdir(os.path.dirname(path) or "."):
+                parser.error(f"{option} {path}: there is no such folder")
+        if chosen.svg and importlib.util.find_spec("matplotlib") is None:
+            parser.error("--svg needs matplotlib: install it, or give --csv and draw the rows later")
     chosen.collectives = chosen.collectives or list(COLLECTIVES)
     return chosen
 
@@ -91,8 +96,20 @@ def start_ranks(ranks: int) -> int:
         command = [sys.executable, "-m", "pytutti.torch.bench", *sys.argv[1:]]
         started = [subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
                    for rank in range(ranks)]
-        codes = [process.wait() for process in started]
-    return next((code for code in codes if code != 0), 0)
+        failed: list[int] = []
+
+        def watch(process: subprocess.Popen[bytes]) -> None:
+            if process.wait() and not failed:
+                failed.append(process.returncode)
+                for other in started:  # which would wait for it
+                    other.terminate()
+
+        watchers = [threading.Thread(target=watch, args=(process,)) for process in started]
+        for watcher in watchers:
+            watcher.start()
+        for watcher in watchers:
+            watcher.join()
+    return failed[0] if failed else 0
 
 
 def join() -> dict[str, dist.ProcessGroup]:
