@@ -142,7 +142,7 @@ typedef struct tutti_error_details {
   uint64_t steps;           ///< of this rank's plan, in all, or rounds
   uint64_t bytes_received;  ///< of the call
   int32_t reported;         ///< 1: another rank found the failure and told this one
-  int32_t in_rounds;        ///< 1: the ranks used a board, and its rounds are counted in place of steps
+  int32_t in_rounds;        ///< 1: a board, memory that all ranks map, was used, and steps count its rounds
 } tutti_error_details;
 TUTTI_C_API tutti_result tutti_last_error_details(tutti_error_details* details);
 
