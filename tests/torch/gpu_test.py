@@ -75,6 +75,7 @@ class Gpu(World):
                     how = {"mode": mode, "schedule": schedule, "size": 2}
                     self.on_gpu("gpu_destroyed_after_wait", "gpu_destroying_is_interrupted", "gpu_ends_after_wait", **how)
                     self.on_gpu("gpu_fails_after_wait", **how)
+                    self.on_gpu("gpu_ends_after_wait_in_split_group", **how)
 
     def test_killed(self):
         for mode in ("staged", "streams"):

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+import unittest.mock
 
 import torch
 import torch.distributed as dist
@@ -52,6 +53,17 @@ def all_are_here(rank, size):
     store = dist.distributed_c10d._get_default_store()
     store.set(f"here/{rank}", "")
     store.wait([f"here/{k}" for k in range(size)])
+
+
+def split_group(ranks):
+    """As after init_process_group(device_id=...) on a machine with a GPU."""
+    world, gpu = dist.group.WORLD, torch.device("cuda", 0)
+    world.bound_device_id = gpu
+    with unittest.mock.patch("torch.accelerator.is_available", lambda: True), \
+            unittest.mock.patch("torch.accelerator.current_accelerator", lambda: gpu):
+        made = dist.split_group(split_ranks=ranks)
+    world.bound_device_id = None
+    return made
 
 
 def number_types():

@@ -8,7 +8,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from . import all_are_here, case, fails, gpu, holds, same, until
+from . import all_are_here, case, fails, gpu, holds, same, split_group, until
 from .gpu import filled, off_gpu
 
 
@@ -50,21 +50,21 @@ def gpu_destroying_is_interrupted(rank, size):
         fails(dist.DistBackendError, "rank 0.*with (work|a call|an operation)", dist.all_reduce, tensor, group=group)
 
 
-def end_after_wait(rank, size, failure):
+def end_after_wait(rank, size, failure, group=None):
     """Rank 0 ends while a stream of it waits for others. Returns what keeps its group from being destroyed."""
     store = dist.distributed_c10d._get_default_store()
-    dist.all_reduce(filled(torch.ones(4)))  # the first call of a group needs all ranks
+    dist.all_reduce(filled(torch.ones(4)), group=group)  # the first call of a group needs all ranks
     all_are_here(rank, size)
     tensor = filled(torch.full((4,), float(rank)))
     if rank > 0:
         store.wait(["rank 0 ends"])
         if failure:
-            fails(dist.DistBackendError, "rank 0", dist.all_reduce, tensor)
+            fails(dist.DistBackendError, "rank 0", dist.all_reduce, tensor, group=group)
         else:
-            dist.all_reduce(tensor)
+            dist.all_reduce(tensor, group=group)
             same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
         return "no destroy"
-    dist.all_reduce(tensor, async_op=True).wait()
+    dist.all_reduce(tensor, async_op=True, group=group).wait()
     sys.last_value = failure  # as Python does
     store.set("rank 0 ends", "")
     return "no destroy"
@@ -73,6 +73,11 @@ def end_after_wait(rank, size, failure):
 @case
 def gpu_ends_after_wait(rank, size):
     return end_after_wait(rank, size, None)
+
+
+@case
+def gpu_ends_after_wait_in_split_group(rank, size):
+    return end_after_wait(rank, size, None, split_group([list(range(size))]))
 
 
 @case

@@ -4,12 +4,11 @@ import datetime
 import inspect
 import os
 import time
-import unittest.mock
 
 import torch
 import torch.distributed as dist
 
-from . import PATIENCE, backend, case, ended_by, fails, holds
+from . import PATIENCE, backend, case, ended_by, fails, holds, split_group
 
 
 @case
@@ -121,13 +120,10 @@ def bound_to_a_device(rank, size):
         tensor = torch.ones(1)
         dist.all_reduce(tensor, group=pair)
         holds(tensor.item() == 2)
-    with unittest.mock.patch("torch.accelerator.is_available", lambda: True), \
-            unittest.mock.patch("torch.accelerator.current_accelerator", lambda: torch.device("cuda", 0)):
-        part = dist.split_group(split_ranks=[[0, 1], [2]])
+    part = split_group([[0, 1], [2]])
     tensor = torch.ones(1)
     dist.all_reduce(tensor, group=part)
     holds(tensor.item() == (2 if rank in (0, 1) else 1))
-    dist.group.WORLD.bound_device_id = None
 
 
 @case
