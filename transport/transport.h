@@ -150,6 +150,9 @@ class Transport {
   /// An outgoing link for small frames that may come after the peer's bye and do no harm then. No rank waits for them,
   /// and the peer must have sent something before. The sink need not be told of their fate.
   virtual Link& open_aside(int peer, Channel channel) { return open(peer, channel); }
+  /// What `peer` sent before it left may still be on its way: a link from it has neither brought a bye nor failed.
+  /// Where nothing stays on its way for long, it is always false.
+  virtual bool may_bring_more(int /*peer*/, Channel) const noexcept { return false; }
   /// `bytes` bytes, initially zero, that all `members` map (ranks, this one among them, in the same order on all). The
   /// first member makes them at each call; the others get null until they have arrived. They exist while a rank holds
   /// them. No other memory may use the name `channel`. Throws Error{system}. Only if has_boards(), and only among ranks

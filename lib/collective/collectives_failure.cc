@@ -66,7 +66,7 @@ void Collectives::describe_operation(const Operation& operation, Status& status)
   status.asynchronous = operation.asynchronous;
   status.doing = operation.call_text();
   for (int peer = 0; peer < group_.size(); ++peer)
-    if (is_awaited(peer, operation)) status.awaited.push_back(group_.global_rank(peer));
+    if (is_awaited(peer, operation)) group_.add_awaited(peer, group_.collective_channel(), status);
 }
 
 std::uint32_t Collectives::oldest_running(std::uint32_t next) const noexcept {

@@ -148,6 +148,7 @@ void put(Writer& to, const Status& status) {
   to.text(status.doing);
   to.text(status.unclaimed);
   to.list(status.awaited);
+  to.list(status.unread);
   to.number(status.steps_done);
   to.number(status.steps);
   to.number(static_cast<std::uint8_t>((status.in_rounds ? 1 : 0) | (status.on_stream ? 2 : 0)));
@@ -169,6 +170,7 @@ void get(Reader& from, Status& status) {
   from.text(status.doing);
   from.text(status.unclaimed);
   from.list(status.awaited);
+  from.list(status.unread);
   from.number(status.steps_done);
   from.number(status.steps);
   std::uint8_t kind_of_steps = 0;

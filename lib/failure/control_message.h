@@ -59,6 +59,7 @@ struct Status {
   std::string doing;             ///< that call in words
   std::string unclaimed;         ///< a message from the awaited rank that matches no receive here
   std::vector<int> awaited;      ///< global ranks of the group for whose messages, or room for its own, it waits
+  std::vector<int> unread;       ///< those of them whose messages may be on their way, whether they have left or not
   std::uint32_t steps_done = 0;  ///< of the operation in question
   std::uint32_t steps = 0;
   bool in_rounds = false;               ///< the steps are rounds of a board

@@ -88,9 +88,11 @@ class Diagnosis {
     return found == views_.end() ? nullptr : &*found;
   }
 
-  bool is_awaited(int rank) const {
-    return std::ranges::any_of(views_, [rank](const RankView& view) {
-      return view.status && std::ranges::count(view.status->awaited, rank) > 0;
+  /// By somebody who has read all that it has sent, or at the deadline by anybody.
+  bool is_awaited_in_vain(int rank) const {
+    return std::ranges::any_of(views_, [this, rank](const RankView& view) {
+      return view.status && std::ranges::count(view.status->awaited, rank) > 0 &&
+             (report_.overdue || std::ranges::count(view.status->unread, rank) == 0);
     });
   }
 
@@ -208,7 +210,7 @@ class Diagnosis {
 
   std::optional<Failure> waits_for_one_who_left() const {
     for (const RankView& view : views_) {
-      if (!view.is_gone() || !is_awaited(view.rank)) continue;
+      if (!view.is_gone() || !is_awaited_in_vain(view.rank)) continue;
       // Its last message may have been on its way when the report was made.
       if (!view.known_gone && !report_.overdue) continue;
       return failure(ErrorCode::peer_lost, view,

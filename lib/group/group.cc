@@ -145,6 +145,13 @@ transport::Link& Group::open_aside(int rank, transport::Channel channel) {
   return transport_to(global, channel, "a link for credit").open_aside(global, channel);
 }
 
+void Group::add_awaited(int rank, transport::Channel channel, Status& status) const {
+  const int global = global_rank(rank);
+  status.awaited.push_back(global);
+  if (context_->peers[static_cast<std::size_t>(global)].transport->may_bring_more(global, channel))
+    status.unread.push_back(global);
+}
+
 void Group::fail(const Error& found, Origin origin) noexcept {
   if (failure_) return;  // the first failure is the cause, and later ones follow from it
   const Error reason = with_valid_rank(found, size());

@@ -80,6 +80,8 @@ class Group final : public Failable {
   transport::Link& open(int rank, transport::Channel channel);
   /// Opens a link for frames that may arrive after that rank has left.
   transport::Link& open_aside(int rank, transport::Channel channel);
+  /// Adds a member to those for which the call that `status` describes waits.
+  void add_awaited(int rank, transport::Channel channel, Status& status) const;
 
   /// Records the first failure, with which every pending and later operation ends. Owner of the engine only.
   void fail(const Error& found, Origin origin = Origin::here) noexcept;

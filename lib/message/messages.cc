@@ -369,7 +369,7 @@ bool Messages::describe_wait(Status& status, Which which) const {
       is_awaited[static_cast<std::size_t>(message.peer)] = true;
   });
   for (int rank = 0; rank < group_.size(); ++rank)
-    if (is_awaited[static_cast<std::size_t>(rank)]) status.awaited.push_back(group_.global_rank(rank));
+    if (is_awaited[static_cast<std::size_t>(rank)]) group_.add_awaited(rank, group_.message_channel(), status);
   if (first->kind != Message::Kind::send && first->stage == Message::Stage::begun)
     status.unclaimed = waiting_.unclaimed(first->peer);
   return true;

@@ -225,6 +225,22 @@ TEST_CASE("a bye that comes backwards is a failure when there is more to send") 
   CHECK(node->recorder.failures[0].text.find("closed its communicator") != std::string::npos);
 }
 
+TEST_CASE("a link may bring more until its bye has been read, behind all messages") {
+  constexpr Channel channel = 1, other_channel = 3;
+  Pair pair;
+  const auto may_bring_more = [&](Channel of) { return pair.receiver->transport->may_bring_more(0, of); };
+  CHECK_FALSE(may_bring_more(channel));
+  REQUIRE(pair.exchange(100, 1));
+  CHECK(may_bring_more(channel));
+  CHECK_FALSE(may_bring_more(other_channel));
+  CHECK_FALSE(pair.receiver->transport->may_bring_more(1, channel));
+  pair.sender->send(1, channel, 1000, 2);
+  pair.sender->transport->close_channel(channel, Clock::now() + 10s);
+  CHECK(may_bring_more(channel));
+  CHECK(pair.run_until([&] { return !may_bring_more(channel); }));
+  CHECK(pair.receiver->recorder.messages.size() == 2);
+}
+
 TEST_CASE("a peer that does not listen yet is tried again, also by a rank that sleeps") {
   RawListener listener(RawListener::Start::later);
   const auto node = make_node(0);

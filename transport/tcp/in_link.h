@@ -32,12 +32,14 @@ class InLink final : public Link {
   int misses() const noexcept { return misses_; }
   /// Whether the sink waits for a message.
   bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_come_at_any_time(channel()); }
+  /// No messages follow.
+  bool is_over() const noexcept { return phase_ == Phase::over; }
   /// Whether there is nothing to try until the reactor or resume() makes the link hot again.
-  bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
+  bool idle() const noexcept { return is_over() || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
 
   /// Whether a writer may still come.
-  bool is_unshared() const noexcept { return writer_ == nullptr && !sockets_.empty() && phase_ != Phase::over; }
+  bool is_unshared() const noexcept { return writer_ == nullptr && !sockets_.empty() && !is_over(); }
   bool has_writer() const noexcept { return writer_ != nullptr; }
   /// Other descriptors of the connections, for `writer`; empty: the system has no more.
   std::vector<net::Socket> share(OutLink& writer) noexcept;

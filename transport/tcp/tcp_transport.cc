@@ -128,6 +128,12 @@ Link& TcpTransport::open_aside(int peer, Channel channel) {
   return *link;
 }
 
+bool TcpTransport::may_bring_more(int peer, Channel channel) const noexcept {
+  return std::ranges::any_of(context_->in_links, [=](const auto& link) {
+    return link->peer() == peer && link->channel() == channel && !link->is_over();
+  });
+}
+
 void TcpTransport::let_in() noexcept {
   for (tcp::Arrivals::Arrival& arrival : arrivals_->take()) {
     if (arrival.from < 0 || !std::cmp_less(arrival.from, context_->addresses.size())) continue;

@@ -83,6 +83,7 @@ class TcpTransport final : public Transport {
 
   Link& open(int peer, Channel channel) override;
   Link& open_aside(int peer, Channel channel) override;
+  bool may_bring_more(int peer, Channel channel) const noexcept override;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;

@@ -23,7 +23,7 @@ ControlMessage full(Kind kind) {
   Status status;
   status.presence = Status::Presence::closed, status.started = 7, status.finished = 6, status.call = "call";
   status.wait = Status::Wait::send, status.asynchronous = true, status.doing = "doing", status.unclaimed = "unclaimed";
-  status.awaited = {4, 5}, status.steps_done = 3, status.steps = 8;
+  status.awaited = {4, 5}, status.unread = {5}, status.steps_done = 3, status.steps = 8;
   status.in_rounds = status.on_stream = true;
   status.sends = {1, 2}, status.receives = {3, 4}, status.other_group = 12, status.other_members = {1, 6};
   switch (kind) {

@@ -134,6 +134,23 @@ TEST_CASE("a rank that waits for one that left is told at once, but only if noth
   CHECK(failure->culprit == 1);
 }
 
+TEST_CASE("a rank that has left is not lost as long as what it sent may be on its way to all that wait for it") {
+  Status closed;
+  closed.presence = Presence::closed;
+  std::vector<RankView> all = {view(0, in_call("a", {2})), view(1, closed), view(2, in_call("a", {1}))};
+  all[1].known_gone = true;
+  all[2].status->unread = {1};
+  Report report = report_of(5, false);
+  report.stalled = true;
+  CHECK(!diagnose(report, all));
+  all[0].status->awaited = {1, 2};
+  CHECK(diagnose(report, all));
+  all[0].status->unread = {1, 2};
+  CHECK(!diagnose(report, all));
+  report.overdue = true;
+  CHECK(diagnose(report, all));
+}
+
 TEST_CASE("a circle is found wherever one enters it") {
   const auto sender = [](int to) {
     Status status;
@@ -324,7 +341,7 @@ TEST_CASE("a message stays within its limit whatever is put into it") {
   message.status.call.assign(100'000, 'x');
   message.status.doing = message.status.unclaimed = message.status.call;
   message.status.awaited.assign(100'000, 1);
-  message.status.other_members = message.status.awaited;
+  message.status.unread = message.status.other_members = message.status.awaited;
   message.status.sends.assign(100'000, 1);
   message.status.receives = message.status.sends;
   const std::string bytes = encode(message);
