@@ -32,8 +32,7 @@ class InLink final : public Link {
   int misses() const noexcept { return misses_; }
   /// Whether the sink waits for a message.
   bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_come_at_any_time(channel()); }
-  /// No messages follow.
-  bool is_over() const noexcept { return phase_ == Phase::over; }
+  bool is_over() const noexcept { return phase_ == Phase::over; }  ///< no messages follow
   /// Whether there is nothing to try until the reactor or resume() makes the link hot again.
   bool idle() const noexcept { return is_over() || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
@@ -43,8 +42,7 @@ class InLink final : public Link {
   bool has_writer() const noexcept { return writer_ != nullptr; }
   /// Other descriptors of the connections, for `writer`; empty: the system has no more.
   std::vector<net::Socket> share(OutLink& writer) noexcept;
-  /// The writer has gone.
-  void part() noexcept { writer_ = nullptr; }
+  void part() noexcept { writer_ = nullptr; }  ///< the writer has gone
   /// Drops what has come, within bounds, so that the peer can send the rest. No messages follow.
   void drain() noexcept;
 
