@@ -67,7 +67,7 @@ bool BoardPool::is_awaited() const noexcept {
 
 void BoardPool::group_failed(Channel name) noexcept {
   const auto incomplete = std::ranges::find_if(own_, [=](const Own& own) { return own.chunk->is_incomplete(name); });
-  if (incomplete == own_.end()) return;
+  if (incomplete == own_.end() || std::ranges::count(failed_, name) > 0) return;
   for (auto& [peer, names] : incomplete->sent_to) std::erase(names, name);
   failed_.push_back(name);
   if (failed_.size() <= most_failed) return;

@@ -42,7 +42,7 @@ class BoardPool {
   /// The place is no longer wanted.
   void forget(Channel name) noexcept;
   /// The group has failed, and members that have not entered its place may never do so. Those that do learn there why
-  /// it failed, so only the oldest such places are reclaimed.
+  /// it failed, so only the oldest such places are reclaimed. May be said again.
   void group_failed(Channel name) noexcept;
 
   /// A peer has sent a chunk of its own with the group `name`.
