@@ -8,9 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -260,6 +262,35 @@ TEST_CASE("a board for which the system has no memory is an error in its words, 
     CHECK(find(0) != nullptr);
     CHECK(mesh.run_until([&] { return find(1) != nullptr; }));
   });
+}
+
+/// The number of chunks of boards that this process has mapped.
+std::size_t mapped_chunks() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t found = 0;
+  for (std::string line; std::getline(maps, line);) found += line.find("tutti-board") != std::string::npos ? 1U : 0U;
+  return found;
+}
+
+TEST_CASE("the memory of a board that its first rank never used is the next group's, and that of others is kept") {
+  const auto kind = std::ranges::find(all_kinds(), std::string_view{"shm"}, &Kind::name);
+  Mesh mesh(*kind, 2);
+  const auto find = [&](int rank, Channel of) {
+    return mesh[rank].transport->board(of, std::array{0, 1}, BoardPart::posts_only);
+  };
+  constexpr Channel used = 2;
+  Board* const board = find(0, used);
+  REQUIRE(board);
+  board->begin(1, call_words_of(Frame{}), 1, nullptr);
+  mesh[0].transport->close_channel(used, Clock::now());
+  for (Channel unused = 4; unused < 400; unused += 2) {
+    REQUIRE(find(0, unused));
+    mesh[0].transport->close_channel(unused, Clock::now());
+    mesh.step();
+  }
+  CHECK(mapped_chunks() == 2);  // by each rank
+  REQUIRE(mesh.run_until([&] { return find(1, used) != nullptr; }));
+  CHECK(find(1, used)->is_in_next(0));
 }
 
 }  // namespace

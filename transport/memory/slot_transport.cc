@@ -211,8 +211,10 @@ void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
   std::erase_if(outbound_, [=](const auto& entry) { return entry.first.first == channel; });
   std::erase_if(inbound_, [=](const auto& link) { return link->channel() == channel; });
   std::erase_if(areas_, [=](const auto& entry) { return entry.first.first == channel; });
+  const auto shared = boards_.find(channel);
+  const bool has_unused_board = shared != boards_.end() && shared->second.board.round() == 0;
   boards_.erase(channel);
-  closed(channel, reason != nullptr);
+  closed(channel, reason != nullptr, has_unused_board);
   closed_.close(channel, reason ? std::optional<Error>(*reason) : std::nullopt);
 }
 

@@ -56,8 +56,9 @@ class SlotTransport : public Transport, protected SlotHost {
   const CopyPolicy& copy_policy() const noexcept override { return copy_policy_; }
   /// The channel has no memory left to hand over.
   virtual bool flushed(Channel) const noexcept { return true; }
-  /// The channel has been closed or aborted, together with everything that belongs to it.
-  virtual void closed(Channel, bool /*aborted*/) noexcept {}
+  /// The channel has been closed or aborted, together with everything that belongs to it. `has_unused_board`: it had a
+  /// board, and this rank has begun no round there.
+  virtual void closed(Channel, bool /*aborted*/, bool /*has_unused_board*/) noexcept {}
   /// Memory for a board, or for its areas, under `name`. Like shared_memory(), but the memory is reused by one group
   /// after the other, so only some of it is zeros.
   virtual std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, const MemoryNeed& need) {

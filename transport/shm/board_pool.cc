@@ -65,10 +65,21 @@ bool BoardPool::is_awaited() const noexcept {
   return std::ranges::any_of(own_, [](const Own& own) { return own.chunk->is_awaited(); });
 }
 
-void BoardPool::group_failed(Channel name) noexcept {
+/// The chunk with the place of that name, if some members have not entered it. That they do not come says nothing of
+/// whether they have the chunk.
+PoolChunk* BoardPool::given_up(Channel name) noexcept {
   const auto incomplete = std::ranges::find_if(own_, [=](const Own& own) { return own.chunk->is_incomplete(name); });
-  if (incomplete == own_.end() || std::ranges::count(failed_, name) > 0) return;
+  if (incomplete == own_.end()) return nullptr;
   for (auto& [peer, names] : incomplete->sent_to) std::erase(names, name);
+  return incomplete->chunk.get();
+}
+
+void BoardPool::withdraw(Channel name) noexcept {
+  if (PoolChunk* const chunk = given_up(name)) chunk->withdraw(name);
+}
+
+void BoardPool::group_failed(Channel name) noexcept {
+  if (std::ranges::count(failed_, name) > 0 || !given_up(name)) return;
   failed_.push_back(name);
   if (failed_.size() <= most_failed) return;
   for (const Own& own : own_) own.chunk->withdraw(failed_.front());

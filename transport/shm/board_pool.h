@@ -44,6 +44,8 @@ class BoardPool {
   /// The group has failed, and members that have not entered its place may never do so. Those that do learn there why
   /// it failed, so only the oldest such places are reclaimed. May be said again.
   void group_failed(Channel name) noexcept;
+  /// The group has ended, and no call of its has used its place. Members that have not entered it never will.
+  void withdraw(Channel name) noexcept;
 
   /// A peer has sent a chunk of its own with the group `name`.
   void add(int owner, Channel name, const Descriptor& chunk);
@@ -65,6 +67,7 @@ class BoardPool {
   Own& with_free_place(Channel name, std::size_t bytes);
   static bool must_be_sent(Own& own, int peer);
   void wait_for(int owner) noexcept;
+  PoolChunk* given_up(Channel name) noexcept;
 
   int rank_;
   std::vector<Own> own_;

@@ -178,13 +178,14 @@ bool ShmTransport::flushed(Channel channel) const noexcept {
       unsent_, [=](const Introduction& offer) { return offer.channel == channel || offer.channel == pool_channel; });
 }
 
-void ShmTransport::closed(Channel channel, bool aborted) noexcept {
+void ShmTransport::closed(Channel channel, bool aborted, bool has_unused_board) noexcept {
   arrived_.erase(channel);
   std::erase_if(unsent_, [=](const Introduction& offer) { return offer.channel == channel; });
   for (const Channel name : {channel, name_of_areas(channel), name_of_slots(channel)}) {
     pool_.forget(name);
     if (aborted) pool_.group_failed(name);
   }
+  if (has_unused_board && !aborted) pool_.withdraw(channel);
 }
 
 bool ShmTransport::prepare_sleep() noexcept {

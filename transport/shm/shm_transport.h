@@ -63,7 +63,7 @@ class ShmTransport final : public SlotTransport {
   bool prepare_sleep() noexcept override;
   void awake() noexcept override;
   bool flushed(Channel channel) const noexcept override;
-  void closed(Channel channel, bool aborted) noexcept override;
+  void closed(Channel channel, bool aborted, bool has_unused_board) noexcept override;
   int rank() const noexcept override { return address_.rank; }
 
   std::string socket_of(int peer) const;
