@@ -45,8 +45,11 @@ void Windows::remove(const Window& window) noexcept {
 
 bool Windows::have(const WindowLocation& location) const noexcept {
   const std::lock_guard lock{mutex_};
-  const auto has = [this](const Window* window) { return !window || std::ranges::count(all_, window) > 0; };
-  return has(location.input) && has(location.output);
+  const auto has = [this](const Window* window, std::uint32_t number) {
+    return !window ||
+           std::ranges::any_of(all_, [=](const Window* one) { return one == window && one->number() == number; });
+  };
+  return has(location.input, location.input_number) && has(location.output, location.output_number);
 }
 
 const Window* Windows::find(const void* data, std::size_t bytes) const noexcept {
@@ -68,11 +71,13 @@ WindowLocation Windows::location_of(const Request& request, bool shares_input, b
   if (shares_input) {
     location.input = find(request.input.data, request.input.count * size_of(request.input.type));
     if (!location.input) return {};
+    location.input_number = location.input->number();
     location.offsets.input = location.input->offset_of(request.input.data);
   }
   if (shares_output) {
     location.output = find(request.output.data, request.output.count * size_of(request.output.type));
     if (!location.output) return {};
+    location.output_number = location.output->number();
     location.offsets.output = location.output->offset_of(request.output.data);
   }
   return location;

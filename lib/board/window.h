@@ -48,6 +48,9 @@ struct WindowLocation {
   const Window* input = nullptr;
   const Window* output = nullptr;
   Offsets offsets{};
+  /// Numbers of the windows, since a later one may have the address of one that has gone.
+  std::uint32_t input_number = 0;
+  std::uint32_t output_number = 0;
 
   bool given() const noexcept { return input != nullptr || output != nullptr; }
   /// A hash of what must be equal on all ranks; 0 without a window.

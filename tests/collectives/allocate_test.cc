@@ -5,9 +5,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -211,6 +213,27 @@ TEST_CASE("calls in different pairs of allocations have different numbers") {
     for (const detail::Window& other : windows)
       CHECK(seen.insert(detail::WindowLocation{.input = &one, .output = &other}.hash()).second);
   }
+}
+
+TEST_CASE("a location in memory that has been freed is none in later memory at the same address") {
+  std::array<int, 64> first{}, second{};
+  const auto memory_of = [](std::array<int, 64>& array) {
+    return std::shared_ptr<std::byte>{reinterpret_cast<std::byte*>(array.data()), [](std::byte*) {}};
+  };
+  std::optional<detail::Window> window;
+  window.emplace(memory_of(first), sizeof first, 0, 1);
+  detail::Windows windows;
+  windows.add(*window);
+  detail::Request request{.collective = Collective::all_reduce, .input = {}, .output = {}};
+  request.input = {first.data(), first.size(), DataType::i32};
+  const detail::WindowLocation location = windows.location_of(request, true, false);
+  CHECK(location.given());
+  CHECK(windows.have(location));
+  windows.remove(*window);
+  CHECK_FALSE(windows.have(location));
+  window.emplace(memory_of(second), sizeof second, 0, 2);
+  windows.add(*window);
+  CHECK_FALSE(windows.have(location));
 }
 
 TEST_CASE("a persistent call notices that its memory has been freed") {
