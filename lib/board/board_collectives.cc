@@ -202,7 +202,7 @@ bool BoardCollectives::wait_for_all(const Entry& entry) noexcept {
     if (all_are_here(entry)) return true;
   }
   if (!cores_are_shared) wake_sleepers();  // now that the post that they are to see has left this core
-  ShortWait wait = group_.context().short_wait();
+  ShortWait wait = group_.context().short_wait(hurried_);
   bool here = false;
   while (!here && !group_.failing() && wait.again()) {
     if (wait.tries() == tries_before_waking) wake_sleepers();
@@ -215,7 +215,7 @@ bool BoardCollectives::wait_for_all(const Entry& entry) noexcept {
 
 /// Waits a moment until slower ranks have read what lies where this rank will write.
 bool BoardCollectives::wait_a_little_for_room(const BoardCall& call) noexcept {
-  ShortWait wait = group_.context().short_wait();
+  ShortWait wait = group_.context().short_wait(hurried_);
   while (!group_.failing() && wait.again())
     if (may_begin_inline(call)) return true;
   return false;

@@ -69,8 +69,12 @@ std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchrono
   if (!call.planned.on_board || !call.board.may_run_inline()) return std::nullopt;
   if (!group_.context().engine->try_own()) return std::nullopt;
   Begun begun;
-  if (!may_begin(call)) return std::nullopt;
-  return do_owned(call, begun) ? Work{} : go_on(call, begun, asynchronous);
+  board_.hurry(asynchronous);
+  const bool begins = may_begin(call);
+  const bool done = begins && do_owned(call, begun);
+  board_.hurry(false);
+  if (!begins) return std::nullopt;
+  return done ? Work{} : go_on(call, begun, asynchronous);
 }
 
 // ---- For the owner of the engine, who gives it up here ----------------------------------------------------------

@@ -51,9 +51,9 @@ struct Context {
   }
 
   /// A short wait for the owner of the engine, which asynchronous work may need meanwhile, to send a message for
-  /// example.
-  ShortWait short_wait() const noexcept {
-    return {oversubscribed, engine->has_asynchronous_work(), engine->mail_flag()};
+  /// example. `hurried`: or whose caller has other work.
+  ShortWait short_wait(bool hurried = false) const noexcept {
+    return {oversubscribed, hurried || engine->has_asynchronous_work(), engine->mail_flag()};
   }
 
   Log log;

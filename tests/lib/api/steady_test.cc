@@ -9,6 +9,7 @@
 #include <barrier>
 #include <chrono>
 #include <fstream>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -130,6 +131,29 @@ void require_clean_batch(Communicator& comm, Batch& both, Waiting waiting, Call&
   CAPTURE(last);
   CHECK((fewest == 0 || 4 * crowded > samples));
   CHECK(fewest_allocations == 0);
+}
+
+TEST_CASE("a persistent call that is started while others are late does not wait for them") {
+  const bool can_count = SystemCallCount{}.works();
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [&](Communicator& comm) {
+    std::vector<float> data(1, 1.0F);
+    auto persistent = comm.prepare().all_reduce(data, sum);
+    persistent.start();  // makes the helper
+    persistent.wait();
+    for (int round = 0; round < 50; ++round) {
+      char token = 0;
+      if (comm.rank() == 0) {
+        const SystemCallCount counting;
+        persistent.start();
+        if (can_count) CHECK(counting.yield_count() == 0);
+        comm.send(std::span{&token, 1}, 1);
+      } else {
+        comm.recv(std::span{&token, 1}, 0);
+        persistent.start();
+      }
+      persistent.wait();
+    }
+  });
 }
 
 TEST_CASE("system calls are counted") {
