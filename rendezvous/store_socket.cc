@@ -33,7 +33,7 @@ constexpr std::chrono::seconds silence_of_client{30};  // before a client that s
 
 /// A connected socket, or none and the reason in `errno`.
 net::Socket try_connect(const net::Address& address, Deadline deadline) {
-  net::Socket socket{::socket(address.family(), net::stream, 0)};
+  net::Socket socket = net::make_stream(address.family());
   if (!socket) return {};
   int error = net::begin_connect(socket, address);
   if (error == EINPROGRESS && !wait_until_ready(socket, POLLOUT, deadline)) error = ETIMEDOUT;
@@ -128,7 +128,7 @@ namespace {
 
 /// Empty, and the reason in errno, where this host does not let us listen there.
 net::Socket try_listen(const net::Address& address, bool every_address) {
-  net::Socket socket{::socket(address.family(), net::stream, 0)};
+  net::Socket socket = net::make_stream(address.family());
   if (!socket) return {};
   // "::" means every address, of both kinds; anything else means itself.
   if (address.family() == AF_INET6) net::set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, every_address ? 0 : 1);

@@ -60,7 +60,7 @@ class Resources(harness.Case):
                     self.assertEqual(done.err.count("tutti:"), 1, done)
 
     def test_without_unix_sockets_ranks_talk_over_tcp_and_say_why(self):
-        done = job("--inject", "refuse:rank=2,call=socket,errno=EMFILE,nth=2")
+        done = job("--inject", "refuse:rank=2,call=socket,errno=EMFILE,nth=3")
         self.assertWorks(done, "tcp")
         self.assertSays(done.err, rf"rank 2: cannot make a Unix socket: {REMEDY['EMFILE']}")
 

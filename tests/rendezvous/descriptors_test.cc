@@ -145,4 +145,13 @@ TEST_CASE("a server that gets no descriptor says so once, and serves when there 
   CHECK(client.recv(8).size() == 8);
 }
 
+TEST_CASE("a client that gets no socket says so at once") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  system_calls::refuse(SystemCall::socket, EMFILE, 0);
+  const Error error = error_of([&] { rendezvous::connect_tcp_store(server.endpoint(), patience); });
+  system_calls::refuse_none();
+  CHECK(error.code() == ErrorCode::system);
+  CHECK(contains(error.what(), "Too many open files; raise the limit of open files"));
+}
+
 }  // namespace tutti::testing
