@@ -39,12 +39,6 @@ Endpoint endpoint_of(const Job& job) {
   return {job.host.empty() ? "127.0.0.1" : job.host, static_cast<std::uint16_t>(job.port)};
 }
 
-/// The name of a pod may become known only some time after the pod has started.
-void await_name(const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline) {
-  while (rendezvous::resolve(endpoint, deadline).addresses.empty() && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds{200});
-}
-
 /// If node 0 listened there, it would wait for the others without end.
 void refuse_hidden_loopback(const Endpoint& endpoint, std::chrono::steady_clock::time_point deadline) {
   const std::string address = rendezvous::hidden_loopback(endpoint, deadline);
@@ -113,7 +107,7 @@ void JobStore::await(const Job& job) {
   const Endpoint endpoint = endpoint_of(job);
   const auto deadline = std::chrono::steady_clock::now() + patience();
   if (job.node == 0) {
-    await_name(endpoint, deadline);
+    rendezvous::await_addresses(endpoint, deadline);  // the name of a pod becomes known some time after its start
     refuse_hidden_loopback(endpoint, std::max(deadline, std::chrono::steady_clock::now() + std::chrono::seconds{5}));
     return;
   }
@@ -231,8 +225,9 @@ void JobStore::serve() {
 void JobStore::leave() {
   const std::uint64_t strangers = parts_->plain ? parts_->plain->figures().strangers : 0;
   if (strangers > 0)
-    fmt::print(stderr, "tutti: turned away {} connection{} of other users of this host to the store at MASTER_PORT\n",
-               strangers, strangers == 1 ? "" : "s");
+    say_error(
+        fmt::format("tutti: turned away {} connection{} of other users of this host to the store at MASTER_PORT\n",
+                    strangers, strangers == 1 ? "" : "s"));
   const std::uint64_t unproved = parts_->server ? parts_->server->figures().unproved : 0;
   if (unproved > 0)
     say_error(fmt::format(
