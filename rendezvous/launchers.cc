@@ -282,13 +282,18 @@ void check_places(const Launch& launch, const std::string& names) {
                             launch.local_size));
 }
 
+/// Each rank has the variables, and the program, that somebody gave to it alone.
+bool is_by_hand(const Launch& launch) {
+  return launch.source == "TUTTI_*" || launch.source == "env://" || launch.source == "options";
+}
+
 /// True where the store's keys are those of this process's Slurm step. Of the ranks that mpirun starts on several
 /// hosts, some are in a step of its daemons, and some in none. Ranks given by hand are the tasks of one step if there
 /// are as many; a job's name says more, and a program's own store is shared with those whom it chose.
 bool step_has_keys(const Environment& env, const ConnectOptions& options, const Launch& launch, bool named) {
   if (launch.source == slurm_step) return true;
-  const bool by_hand = launch.source == "TUTTI_*" || launch.source == "env://" || launch.source == "options";
-  return by_hand && !named && !options.store && is_slurm_step(env) && env.number("SLURM_STEP_NUM_TASKS") == launch.size;
+  return is_by_hand(launch) && !named && !options.store && is_slurm_step(env) &&
+         env.number("SLURM_STEP_NUM_TASKS") == launch.size;
 }
 
 /// Separates jobs that share a store, and the restarts of one job.
@@ -358,7 +363,9 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment, Mee
   launch.rendezvous = rdzv.url;
   launch.foreign = rdzv.foreign;
   launch.own_folder = rdzv.own_folder;
-  launch.serve = launch.rank == 0 && rdzv.url.starts_with("tcp://") && !rdzv.served;
+  const bool ranks_serve = rdzv.url.starts_with("tcp://") && !rdzv.served;
+  launch.serve = ranks_serve && launch.rank == 0;
+  launch.rank_0_serves = ranks_serve && launch.rank != 0 && !is_by_hand(launch);
   return launch;
 }
 

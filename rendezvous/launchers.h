@@ -22,6 +22,7 @@ struct Launch {
   int local_size = -1;
   std::string rendezvous = {};  ///< "tcp://host:port", "file:///path", or empty (one rank, or a store was given)
   bool serve = false;           ///< this rank is the TCP server
+  bool rank_0_serves = false;   ///< another rank is the server, to which the launcher has given the same variables
   bool foreign = false;         ///< the store there is a launcher's own, which has none of our secrets
   bool own_folder = false;      ///< the file's folder is this job's: open_store() makes it, the last rank removes it
   std::string prefix = {};      ///< of every key; separates jobs and restarts

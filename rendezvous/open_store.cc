@@ -93,6 +93,10 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
                     "the ranks with `tutti run`.",
                     launch.rendezvous)};
   if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
+  if (launch.rank_0_serves) {  // or it is refused that, and others wait for it
+    const Resolved resolved = resolve(endpoint, deadline_after(timeout));
+    if (!resolved.addresses.empty()) check_access(resolved.addresses.front(), access_policy);
+  }
   if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy.secret, access_policy.tls_proxies);
   refuse_hidden_loopback(launch, endpoint, deadline_after(timeout), log);
   struct Served {

@@ -31,6 +31,17 @@ TEST_CASE("rank 0 does not serve where the launcher does, or where a store is na
   CHECK(store.rendezvous == "tcp://n0:29500");
 }
 
+TEST_CASE("other ranks know that rank 0 serves, with the same variables, unless each was given its own") {
+  const Variables place{{"TUTTI_RDZV", "tcp://n0:29500"}};
+  CHECK(launch_of(slurm).rank_0_serves);
+  CHECK(launch_of(open_mpi + place).rank_0_serves);
+  CHECK_FALSE(launch_of(open_mpi).rank_0_serves);  // they meet in a file
+  CHECK_FALSE(launch_of(open_mpi + Variables{{"TUTTI_RDZV", "store://n0:29500"}}).rank_0_serves);
+  CHECK_FALSE(launch_of(slurm + Variables{{"SLURM_PROCID", "0"}}).rank_0_serves);
+  CHECK_FALSE(launch_of(tutti_run).rank_0_serves);
+  CHECK_FALSE(launch_of(by_hand + Variables{{"RANK", "1"}}).rank_0_serves);
+}
+
 TEST_CASE("torchrun: a client of the agent's store under a prefix of its own per restart, else rank 0 serves") {
   CHECK(summary(launch_of(torchrun)) == "0/2 local 0/2 tcp://n0:29500 /worker/attempt_3/tutti/none (torchrun)");
   CHECK(summary(launch_of(torchrun + Variables{{"TORCHELASTIC_USE_AGENT_STORE", "False"}})) ==

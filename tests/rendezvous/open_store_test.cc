@@ -182,13 +182,21 @@ TEST_CASE("a rank whose server never comes hears of it within the timeout") {
   CHECK(contains(error.what(), place));
 }
 
+TEST_CASE("a rank whose rank 0 may not serve other hosts does not wait for it") {
+  Launch launch = launch_at("tcp://192.0.2.1:29500", 1, 2);  // of nobody
+  launch.rank_0_serves = true;
+  const auto begin = Clock::now();
+  const Error error = error_of([&] { open_store(launch, patience); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK(contains(error.what(), "TUTTI_SECRET"));
+  CHECK(Clock::now() - begin < patience / 2);
+}
+
 TEST_CASE("a rank that tries until rank 0 is there meets it, however often it has tried") {
   const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
   for (int i = 0; i < 2; ++i)
     CHECK(error_of([&] { open_store(launch_at(url, 1, 2), 5ms); }).code() == ErrorCode::rendezvous);
-  run_threads(2, [&](int rank) {
-    meet(launch_at(url, rank, 2));
-  });
+  run_threads(2, [&](int rank) { meet(launch_at(url, rank, 2)); });
 }
 
 TEST_CASE("the next job on a host removes what one left whose processes were all killed, and nothing else") {
