@@ -19,6 +19,8 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/environment.h"
 #include "lib/failure/inject.h"
+#include "lib/security/job_secret.h"
+#include "rendezvous/endpoint.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous/rendezvous_url.h"
@@ -38,26 +40,36 @@ Finding interfaces() {
           .remedy = "ip link set lo up"};
 }
 
-/// TUTTI_RDZV, checked; empty: it is not set.
-std::string rendezvous_url() {
-  const std::string url = variable("TUTTI_RDZV").value_or("");
+/// Where this environment says that ranks meet; empty: nowhere, or it makes no sense, which other findings say.
+std::string rendezvous_url() try {
   const rendezvous::Lookup lookup{variable};
-  if (!url.empty()) rendezvous::parse_rendezvous_url(url, "TUTTI_RDZV", rendezvous::Environment{lookup});
-  return url;
+  const auto url = rendezvous::rendezvous_url_from(rendezvous::Environment{lookup});
+  return url ? url->url : "";
+} catch (const Error&) {
+  return {};
+}
+
+/// Why the host of the rendezvous is not known here; empty: it is, or there is none.
+std::string resolver_trouble(const std::string& url) {
+  constexpr std::string_view tcp = "tcp://";
+  if (!url.starts_with(tcp)) return {};
+  const rendezvous::Endpoint endpoint = rendezvous::parse_endpoint(std::string_view{url}.substr(tcp.size()), "");
+  return rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + std::chrono::seconds{5}).problem;
 }
 
 Finding chosen_interface() {
   Finding finding{.what = "address for peers", .found = {}, .remedy = {}};
-  std::string url;
-  try {
-    url = rendezvous_url();
-  } catch (const Error&) {
-    // The finding about TUTTI_ variables says so.
-  }
+  std::string url = rendezvous_url();
+  const std::string trouble = resolver_trouble(url);
+  if (!trouble.empty()) url.clear();
   try {
     const rendezvous::Interface chosen = rendezvous::choose_interface(url, {variable}).interface;
     finding.found = fmt::format("{} on {}{}", chosen.address, chosen.name,
                                 url.empty() ? "" : fmt::format(" (the route to {})", url));
+    if (trouble.empty()) return finding;
+    finding.level = Level::warn;
+    finding.found += fmt::format("; of the place where ranks meet: {}", trouble);
+    finding.remedy = "name a host in TUTTI_RDZV or MASTER_ADDR that this one can resolve, or its address";
   } catch (const Error& error) {
     finding.level = Level::fail;
     finding.found = error.what();
@@ -86,13 +98,19 @@ Finding variables_set() {
   try {
     check_environment(::environ);
     settings::check_variables();
-    rendezvous_url();
+    const rendezvous::Lookup lookup{variable};
+    if (const std::string url = variable("TUTTI_RDZV").value_or(""); !url.empty())
+      rendezvous::parse_rendezvous_url(url, "TUTTI_RDZV", rendezvous::Environment{lookup});
     detail::parse_faults(variable("TUTTI_INJECT").value_or(""), most_ranks_of_job);
     std::vector<std::string_view> set;
     for (const Variable& one : variables()) {
       if (variable(one.name)) set.push_back(one.name);
     }
     finding.found = set.empty() ? "none set" : fmt::format("{}", fmt::join(set, ", "));
+    if (!environment::is_on("TUTTI_TLS") || !job_secret().empty()) return finding;
+    finding.level = Level::warn;
+    finding.found += "; TUTTI_TLS=1 needs a secret, which only `tutti run` on one host makes by itself";
+    finding.remedy = "set TUTTI_SECRET or TUTTI_SECRET_FILE, or unset TUTTI_TLS";
   } catch (const Error& error) {
     finding.level = Level::fail;
     finding.found = error.what();

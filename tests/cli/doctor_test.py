@@ -107,6 +107,23 @@ class Report(Case):
                 self.assertEqual(self.checks(done)[what]["level"], "FAIL", done)
                 self.assertSays(self.checks(done)[what]["found"], message)
 
+    def test_what_some_jobs_would_stumble_over_is_warned_of(self):
+        for variables, what, message in (
+                ({"TUTTI_RDZV": "tcp://nobody.invalid:1"}, "address for peers", r"on \w+; of the place .*nobody\.invalid"),
+                ({"MASTER_ADDR": "nobody.invalid", "MASTER_PORT": "1"}, "address for peers", r"nobody\.invalid"),
+                ({"TUTTI_TLS": "1"}, "TUTTI_ variables", "TUTTI_TLS=1 needs a secret")):
+            with self.subTest(variables=variables):
+                check = self.checks(tutti("doctor", "--json", env=variables))[what]
+                self.assertEqual(check["level"], "warn", check)
+                self.assertSays(check["found"], message)
+        safe = self.checks(tutti("doctor", "--json", env={"TUTTI_TLS": "1", "TUTTI_SECRET": "a secret of 16 or more"}))
+        self.assertEqual(safe["TUTTI_ variables"]["level"], "ok", safe)
+
+    def test_the_route_is_that_to_the_place_where_ranks_meet(self):
+        for variables in ({"TUTTI_RDZV": "tcp://127.0.0.1:1"}, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}):
+            check = self.checks(tutti("doctor", "--json", env=variables))["address for peers"]
+            self.assertEqual(check["found"], "127.0.0.1 on lo (the route to tcp://127.0.0.1:1)")
+
     def test_a_wrong_rendezvous_has_no_remedy_about_interfaces(self):
         checks = self.checks(tutti("doctor", "--json", env={"TUTTI_RDZV": "tcp://a"}))
         self.assertEqual(checks["address for peers"]["level"], "ok", checks)
