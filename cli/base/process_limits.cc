@@ -12,11 +12,11 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/base/control_groups.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -85,46 +85,6 @@ std::uint64_t tasks_of_all(const std::string& root) {
   return count;
 }
 
-bool lists(std::string_view list, std::string_view word) {
-  return fmt::format(",{},", list).find(fmt::format(",{},", word)) != std::string::npos;
-}
-
-/// The control group of this process that counts processes: of version 2, or of version 1, whose line is
-/// "8:cpu,pids:/path".
-std::optional<std::string> own_group(bool version_2, const std::string& root) {
-  std::ifstream file{root + "/proc/self/cgroup"};
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t controllers = line.find(':') + 1;
-    const std::size_t path = line.find(':', controllers) + 1;
-    if (controllers == 0 || path == 0) continue;
-    const std::string list = line.substr(controllers, path - 1 - controllers);
-    if (version_2 ? list.empty() : lists(list, "pids")) return line.substr(path);
-  }
-  return std::nullopt;
-}
-
-/// Folders of the control groups that count this process: its own and all that contain it, as far as they are mounted.
-std::vector<std::string> process_groups(const std::string& root) {
-  std::vector<std::string> folders;
-  std::ifstream file{root + "/proc/self/mountinfo"};
-  for (std::string line; std::getline(file, line);) {  // "30 23 0:26 ROOT MOUNT options - TYPE source options"
-    std::istringstream words{line};
-    std::string skipped, top, mount, type, options;
-    words >> skipped >> skipped >> skipped >> top >> mount;
-    while (words >> skipped && skipped != "-") continue;
-    words >> type >> skipped >> options;
-    if (type != "cgroup2" && (type != "cgroup" || !lists(options, "pids"))) continue;
-    const std::optional<std::string> group = own_group(type == "cgroup2", root);
-    if (!group) continue;
-    const bool below = top != "/" && (*group + '/').starts_with(top + '/');
-    std::string folder = below ? group->substr(top.size()) : *group;
-    if (folder.find("..") != std::string::npos) folder.clear();  // outside of the mounted part
-    for (; folder.size() > 1; folder.resize(folder.rfind('/'))) folders.push_back(mount + folder);
-    folders.push_back(mount);
-  }
-  return folders;
-}
-
 }  // namespace
 
 std::vector<ProcessLimit> process_limits(const UserLimit& user, const std::string& root) {
@@ -136,10 +96,10 @@ std::vector<ProcessLimit> process_limits(const UserLimit& user, const std::strin
   for (const char* const name : {"pid_max", "threads-max"})
     if (const auto most = number_in(fmt::format("{}/proc/sys/kernel/{}", root, name)))
       add(fmt::format("the system (sysctl kernel.{})", name), *most, tasks_of_all(root));
-  for (const std::string& folder : process_groups(root))
-    if (const auto most = number_in(fmt::format("{}{}/pids.max", root, folder)))
-      add(fmt::format("the control group ({}/pids.max)", folder), *most,
-          number_in(fmt::format("{}{}/pids.current", root, folder)).value_or(0));
+  for (const ControlGroup& group : control_groups("pids", root))
+    if (const auto most = number_in(fmt::format("{}{}/pids.max", root, group.folder)))
+      add(fmt::format("the control group ({}/pids.max)", group.folder), *most,
+          number_in(fmt::format("{}{}/pids.current", root, group.folder)).value_or(0));
   return limits;
 }
 

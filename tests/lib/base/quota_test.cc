@@ -70,6 +70,12 @@ TEST_CASE("a container with the host's cgroup name space sees its quota at the r
                 {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000"},
                 {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}
             .cores() == 1);
+  // A name that only begins like the mounted one is that of another group.
+  CHECK(Machine{{"/proc/self/mountinfo", "32 31 0:29 /job1 /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu"},
+                {"/proc/self/cgroup", "4:cpu:/job12/x"},
+                {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000"},
+                {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"}}
+            .cores() == 4);
 }
 
 TEST_CASE("the quota of version 1 is read where its controller is mounted, also beside version 2") {
