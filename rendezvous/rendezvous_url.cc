@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> schemes{"tcp", "store", "file", "env"}
 RendezvousUrl tcp_rendezvous_url(const Endpoint& endpoint, const Environment& environment) {
   // A launcher that serves a store (torchrun's agent, `tutti run`) says so in this variable.
   const bool agent = environment.text("TORCHELASTIC_USE_AGENT_STORE") == "True" &&
-                     environment.text("MASTER_ADDR") == endpoint.host &&
+                     without_brackets(environment.text("MASTER_ADDR").value_or("")) == endpoint.host &&
                      environment.text("MASTER_PORT") == std::to_string(endpoint.port);
   // `tutti run` says it twice, once in TUTTI_RDZV.
   const bool ours = environment.text("TUTTI_RDZV") == "store://" + to_string(endpoint);

@@ -20,6 +20,7 @@
 #include "cli/run/environment.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
+#include "lib/base/net/address.h"
 #include "lib/base/suggest.h"
 #include "lib/failure/inject.h"
 #include "lib/security/job_secret.h"
@@ -208,7 +209,10 @@ void set_place(const RunWords& words, Job& job) {
     wrong("run", "give either --rdzv-endpoint or --master-addr, not both");
   }
   if (!words.endpoint.empty()) set_endpoint(words.endpoint, "--rdzv-endpoint", job);
-  if (!words.master_host.empty()) set_endpoint(words.master_host, "--master-addr", job);
+  if (!words.master_host.empty()) {
+    const bool is_address = net::parse_address(words.master_host, 0).has_value();  // "::1" needs no brackets here
+    set_endpoint(is_address ? net::with_brackets(words.master_host) : words.master_host, "--master-addr", job);
+  }
   if (!words.master_port.empty()) job.port = rendezvous::parse_port(words.master_port, "--master-port");
   if (job.nodes == 1) return;
   if (words.standalone) wrong("run", "--standalone means one node, --nnodes says more");

@@ -328,6 +328,9 @@ class CommandLine(Case):
         self.assertNotRegex(done.out, r"TUTTI_SECRET=[0-9a-f]{8}")
         done = tutti("run", "--nnodes", "2", "--rdzv", "[fd00::1]:29400", "--dry-run", "true")
         self.assertSays(done.out, r"TUTTI_RDZV='store://\[fd00::1\]:29400' .* MASTER_ADDR=fd00::1 MASTER_PORT=29400")
+        for host in ("fd00::1", "[fd00::1]"):
+            same = tutti("run", "--nnodes", "2", "--master-addr", host, "--dry-run", "true")
+            self.assertEqual((same.out, same.err), (done.out, done.err))
 
     def test_a_dry_run_names_the_places_of_the_run(self):
         port = harness.free_port()

@@ -29,6 +29,10 @@ TEST_CASE("rank 0 does not serve where the launcher does, or where a store is na
   const Launch store = launch_of(rank_0 + Variables{{"TUTTI_RDZV", "store://n0:29500"}});
   CHECK_FALSE(store.serve);
   CHECK(store.rendezvous == "tcp://n0:29500");
+  for (const char* address : {"fd00::1", "[fd00::1]"}) {
+    const Variables at{{"MASTER_ADDR", address}, {"MASTER_PORT", "29500"}};
+    CHECK_FALSE(launch_of(rank_0 + agent + at + Variables{{"TUTTI_RDZV", "tcp://[fd00::1]:29500"}}).serve);
+  }
 }
 
 TEST_CASE("other ranks know that rank 0 serves, with the same variables, unless each was given its own") {
