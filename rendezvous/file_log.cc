@@ -52,8 +52,9 @@ std::string encode_record(const Record& record) {
 
 }  // namespace
 
-FileLog::FileLog(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+FileLog::FileLog(std::string path, Missing missing) : path_(std::move(path)) {
+  const int make = missing == Missing::made ? O_CREAT : 0;
+  descriptor_ = ::open(path_.c_str(), O_RDWR | make | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (descriptor_ < 0) fail("cannot open it");
 }
 
@@ -104,6 +105,8 @@ FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline, Asks asks) : log
   auto question = next_question(deadline);
   for (auto pause = std::chrono::microseconds{50};; pause = std::min(pause * 2, std::chrono::microseconds{5000})) {
     if (::flock(log_.descriptor_, how | LOCK_NB) == 0) return;
+    if (errno == ENOSYS || errno == EOPNOTSUPP || errno == ENOLCK)
+      log_.fail("its file system has no locks; name a file on another one, or meet at TUTTI_RDZV=tcp://host:port");
     if (errno != EWOULDBLOCK && errno != EINTR) log_.fail("cannot lock it");
     const auto now = std::chrono::steady_clock::now();
     if (now >= deadline)

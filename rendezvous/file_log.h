@@ -24,8 +24,10 @@ class FileLog {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  /// Opens or creates the file. Throws Error{rendezvous} that names it.
-  explicit FileLog(std::string path);
+  enum class Missing : std::uint8_t { made, refused };
+
+  /// Opens the file, or makes one that is missing. Throws Error{rendezvous} that names it.
+  explicit FileLog(std::string path, Missing missing = Missing::made);
   ~FileLog();
   FileLog(const FileLog&) = delete;
   FileLog& operator=(const FileLog&) = delete;

@@ -60,7 +60,7 @@ struct Visitors {
 
 /// Removes a file whose users have all come, and were killed.
 void remove_if_left(const std::string& path) {
-  FileLog log{path};
+  FileLog log{path, FileLog::Missing::refused};  // somebody may just have removed it
   const FileLog::Lock lock{log, LockKind::exclusive, Clock::now()};
   Visitors visitors;
   for (const Record& record : log.read_new()) visitors.note(record);

@@ -321,6 +321,12 @@ TEST_CASE("a folder in which others may replace the file is refused") {
   }
 }
 
+TEST_CASE("a log that only looks makes no file") {
+  const TempFolder folder;
+  CHECK(contains(error_of([&] { FileLog(folder.file("log"), FileLog::Missing::refused); }).what(), "No such file"));
+  CHECK(folder.is_empty());
+}
+
 TEST_CASE("two logs see each other's records in one order") {
   const TempFolder folder;
   FileLog a{folder.file("log")};
