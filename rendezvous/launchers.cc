@@ -128,7 +128,8 @@ std::string identity_of_job(const Environment& env, const MpiFamily& family) {
   std::string identity = env.text("PMIX_NAMESPACE").value_or("");
   for (const char* name : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri"})
     if (const auto value = env.text(name)) identity += " " + *value;
-  return identity.empty() ? encode(launcher_process(family.rank[0])) : identity;
+  const bool has_first = env.has(family.rank[0]);
+  return identity.empty() ? encode(launcher_process(family.rank[has_first ? 0 : 1])) : identity;
 }
 
 bool is_slurm_step(const Environment& env) {

@@ -104,6 +104,19 @@ class Killed(Case):
         self.assertSays(done.err, "closed the connection")
 
 
+class BesideShells(Case):
+    """Two ranks of one job on one host, each started by a shell that the launcher has started."""
+
+    def test_whichever_variables_number_the_ranks_they_meet(self):
+        for number in ("PMI_RANK", "PALS_RANKID"):
+            with self.subTest(number=number):
+                ranks = [start("sh", "-c", '"$0"; exit $?', harness.JOIN, env={
+                    number: str(rank), "PMI_SIZE": "2", "MPI_LOCALRANKID": str(rank), "MPI_LOCALNRANKS": "2",
+                    "XDG_RUNTIME_DIR": str(self.folder), "TUTTI_TIMEOUT": "10"}) for rank in range(2)]
+                done = [Finished(rank, 40) for rank in ranks]
+                self.assertEqual([(one.code, one.lines) for one in done], [(0, ["sum 3"])] * 2, done)
+
+
 class Besieged(Case):
     """Two ranks with a secret, of which the first serves the store and may have few descriptors."""
 
