@@ -52,6 +52,12 @@ class Hosts(Case):
         self.assertGreater(self.time_of("--slow", "1:100mbit"), least)
         self.assertGreater(self.time_of("--slow", "0:100mbit"), least)
 
+    def test_a_rank_may_end_while_its_last_message_is_on_its_way(self):
+        # At this rate it takes 0.8 s, and its receiver asks what keeps it after 0.2 s.
+        done = hosts(2, "--rate", "10mbit", harness.JOIN, "--count", "262144", "--gather",
+                     env={"TUTTI": harness.PROGRAM})
+        self.assertEqual((done.code, done.lines), (0, ["sum 3", "sum 3"]), done)
+
     def test_several_links_are_used_together(self):
         # Two pass at once what one may, and the rest at twice the rate. Nothing here is faster than that.
         least = (2 - 2 * 0.25) * 1024 * 1024 * 8 / 200e6
@@ -108,7 +114,7 @@ class Compared(Stage):
 
 
 if __name__ == "__main__":
-    harness.PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else harness.PROGRAM
+    harness.PROGRAM, harness.JOIN = (os.path.abspath(word) for word in sys.argv[1:3])
     if run(HOSTS, "1", harness.PROGRAM, "--version").code == 3:
         print("this process may not make network namespaces")
         sys.exit(77)

@@ -1,10 +1,12 @@
 // A small client for the tests of bad input: joins, calls one all_reduce, and prints the sum or the error's message.
 //
 //   join [--count N] [--input-span N] [--output-span N] [--overlap N] [--algorithm NAME] [--transport LIST]
-//        [--transports] [--congestion] [--repeat] [--shrink]
+//        [--transports] [--congestion] [--repeat] [--shrink] [--gather]
 //
 // --transport is ConnectOptions::transport; --transports prints those in use.
 // --congestion prints the congestion control of the TCP connections that have carried a megabyte.
+//
+// --gather gathers as many elements at rank 0, and ends at once.
 // --repeat goes on with the all_reduce until it fails; --shrink does, too, and then calls one with the survivors.
 
 #include <linux/tcp.h>
@@ -32,6 +34,7 @@ struct Wishes {
   std::string transport;
   bool transports = false;
   bool congestion = false;
+  bool gather = false;
   bool repeat = false;
   bool shrink = false;
 };
@@ -41,9 +44,11 @@ Wishes parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     const char* const value = i + 1 < argc ? argv[i + 1] : "";
-    if (word == "--transports" || word == "--congestion" || word == "--repeat" || word == "--shrink") {
+    if (word == "--transports" || word == "--congestion" || word == "--gather" || word == "--repeat" ||
+        word == "--shrink") {
       wishes.transports |= word == "--transports";
       wishes.congestion |= word == "--congestion";
+      wishes.gather |= word == "--gather";
       wishes.repeat |= word == "--repeat" || word == "--shrink";
       wishes.shrink |= word == "--shrink";
       continue;
@@ -107,6 +112,11 @@ int main(int argc, char** argv) {
       std::printf("\n");
     }
     if (wishes.congestion) print_congestion();
+    if (wishes.gather) {
+      std::vector<float> all(comm.rank() == 0 ? wishes.count * static_cast<std::size_t>(comm.size()) : 0);
+      comm.gather(std::vector<float>(wishes.count), all, 0);
+      return 0;
+    }
     std::fflush(stdout);
     std::vector<float> data(wishes.count, 1.0F);
     try {
