@@ -128,12 +128,13 @@ std::map<std::string, std::string, std::less<>> parse_defaults(std::string_view 
     const bool named = !collective.empty() && collective.find_first_of("0123456789*") == std::string::npos &&
                        colon + 1 < item.size() && (item[colon + 1] < '0' || item[colon + 1] > '9');
     // "tree:4" is an algorithm with a radix, "reduce:tree:4" names a collective first.
-    if (named) {
-      algorithms::find(algorithms::find_collective(collective), item.substr(colon + 1));
-      result[collective] = item.substr(colon + 1);
-    } else {
-      result[""] = item;
-    }
+    const std::string_view algorithm = named ? item.substr(colon + 1) : item;
+    if (named) algorithms::find(algorithms::find_collective(collective), algorithm);
+    const auto [known, is_first] = result.try_emplace(named ? collective : "", algorithm);
+    if (!is_first)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{} has two algorithms, {} and {}: give it one", named ? collective : "every collective",
+                              known->second, algorithm)};
   }
   return result;
 }

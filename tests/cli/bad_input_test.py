@@ -217,7 +217,9 @@ class Variables(Case):
 
     def test_an_algorithm_that_ranks_would_refuse_is_refused_before_they_start(self):
         for value, message in (("rnig", r'no algorithm "rnig" for all_reduce\. Did you mean "ring"\?'),
-                               ("all_redcue:ring", r"all_redcue.*all_reduce"), ("reduce:rnig", r'no algorithm "rnig"')):
+                               ("all_redcue:ring", r"all_redcue.*all_reduce"), ("reduce:rnig", r'no algorithm "rnig"'),
+                               ("ring;tree", "every collective has two algorithms, ring and tree: give it one"),
+                               ("reduce:tree;reduce:chain", "reduce has two algorithms, tree and chain: give it one")):
             for words, env in ((["-x", f"TUTTI_ALGO={value}"], {}), ([], {"TUTTI_ALGO": value})):
                 with self.subTest(value=value, words=words):
                     done = tutti("run", "-n", "2", *words, harness.JOIN, env=env)
