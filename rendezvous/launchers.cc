@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/hash.h"
+#include "lib/base/most_ranks.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/process.h"
 #include "rendezvous/rendezvous_url.h"
@@ -272,6 +273,8 @@ Answer ask(Question& question, bool torch_only) {
 
 void check_places(const Launch& launch, const std::string& names) {
   if (launch.size < 1) throw wrong(fmt::format("{}: a size of {} is too small.", names, launch.size));
+  if (launch.size > most_ranks_of_job)
+    throw wrong(fmt::format("{}: a job has {} ranks at most, and not {}.", names, most_ranks_of_job, launch.size));
   if (launch.rank < 0 || launch.rank >= launch.size)
     throw wrong(
         fmt::format("{}: rank {} is not one of {} (0 to {}).", names, launch.rank, launch.size, launch.size - 1));

@@ -8,9 +8,6 @@
 
 namespace tutti::cli {
 
-/// The most ranks that a job may have, however it is started.
-inline constexpr int most_ranks_of_job = 65536;
-
 /// Resources that one rank needs from the process that starts it, and from the system.
 struct RankNeeds {
   int descriptors = 0;  ///< in the process that starts it

@@ -11,10 +11,10 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "cli/base/process_limits.h"
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
 #include "cli/base/usage_error.h"
+#include "lib/base/most_ranks.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 

@@ -13,9 +13,9 @@
 
 #include "cli/base/exit_codes.h"
 #include "cli/base/output.h"
-#include "cli/base/process_limits.h"
 #include "cli/base/usage_error.h"
 #include "lib/base/environment.h"
+#include "lib/base/most_ranks.h"
 #include "lib/base/suggest.h"
 #include "lib/failure/inject.h"
 #include "tutti/error.h"

@@ -13,11 +13,11 @@
 #include <chrono>
 #include <fstream>
 
-#include "cli/base/process_limits.h"
 #include "cli/doctor/doctor.h"
 #include "lib/api/settings.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/environment.h"
+#include "lib/base/most_ranks.h"
 #include "lib/failure/inject.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/endpoint.h"

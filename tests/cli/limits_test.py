@@ -53,12 +53,12 @@ class Limits(Case):
                                           r"this user's processes \(ulimit -u\) leaves \d\d; raise it, or start fewer")
 
     def test_one_bound_for_all(self):
-        for words in (["run", "-n", "65537", "true"], ["bench", "barrier", "-t", "256", "-g", "257"],
-                      ["run", "-n", "65536", "--nnodes", "2", "--rdzv", "h:1", "true"]):
+        for words in (["run", "-n", "65536", "true"], ["bench", "barrier", "-t", "256", "-g", "256"],
+                      ["run", "-n", "65535", "--nnodes", "2", "--rdzv", "h:1", "true"]):
             with self.subTest(words=words):
                 done = tutti(*words)
                 self.assertEqual(done.code, 6, done)
-                self.assertSays(done.err, "65536|from 1 to 1, not")
+                self.assertSays(done.err, "65535|from 1 to 1, not")
 
 
 if __name__ == "__main__":

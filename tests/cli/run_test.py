@@ -345,7 +345,7 @@ class CommandLine(Case):
 
     def test_wrong_words_are_explained(self):
         for words, message in (
-                (["-n", "0", "x"], r"-n takes a whole number from 1 to 65536, not \"0\""),
+                (["-n", "0", "x"], r"-n takes a whole number from 1 to 65535, not \"0\""),
                 (["-n", "two", "x"], r"-n takes a whole number .* not \"two\""),
                 (["-n"], r"-n needs a value"),
                 ([], r"which program\?"),

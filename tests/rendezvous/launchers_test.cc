@@ -229,6 +229,8 @@ TEST_CASE("values that make no sense are refused with the variable's name") {
   check_refused(by_hand + Variables{{"MASTER_PORT", "http"}}, {"MASTER_PORT", "http"});
   check_refused(by_hand + Variables{{"MASTER_PORT", "65536"}}, {"MASTER_PORT", "65536"});
   check_refused(slurm + Variables{{"SLURM_PROCID", "7"}}, {"SLURM_PROCID", "rank 7"});
+  check_refused({{"TUTTI_RANK", "0"}, {"TUTTI_SIZE", "65536"}}, {"65535 ranks at most, and not 65536"});
+  check_refused(slurm + Variables{{"SLURM_STEP_NUM_TASKS", "2000000000"}}, {"65535 ranks at most"});
 }
 
 TEST_CASE("places are read strictly, with a hint") {
