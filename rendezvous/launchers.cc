@@ -35,6 +35,7 @@ struct Answer {
 
 struct Question {
   const Environment& env;
+  MeetFor what;
   bool has_rendezvous_url = false;  // by options, or by variables common to all launchers
   std::vector<std::string> complaints = {};
 };
@@ -253,6 +254,9 @@ Answer ask_launchers(Question& question) {
   if (auto answer = kubernetes_variables(question)) return *answer;
   if (question.env.has("PMIX_RANK"))
     question.complaints.push_back("PMIX_RANK is set, but no size: set TUTTI_RANK and TUTTI_SIZE");
+  for (const char* name : {"TUTTI_RDZV", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"})
+    if (question.what == MeetFor::communicator && question.env.has(name))
+      question.complaints.push_back(fmt::format("{} is set, but no rank: set TUTTI_RANK and TUTTI_SIZE", name));
   Answer alone;
   alone.launch.source = "nothing: a single process";
   return alone;
@@ -312,7 +316,7 @@ std::string prefix_of(const Environment& env, const ConnectOptions& options, con
 }
 
 /// Rank and size: from the options if given, otherwise from the launcher.
-Answer find_places(const ConnectOptions& options, const Environment& env) {
+Answer find_places(const ConnectOptions& options, const Environment& env, MeetFor what) {
   if (options.rank && options.size) {
     Answer answer;
     answer.launch = {.rank = *options.rank, .size = *options.size, .source = "options"};
@@ -321,7 +325,7 @@ Answer find_places(const ConnectOptions& options, const Environment& env) {
     return answer;
   }
   const std::string url = options.rendezvous.empty() ? env.text("TUTTI_RDZV").value_or("") : options.rendezvous;
-  Question question{env, options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT"))};
+  Question question{env, what, options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT"))};
   Answer answer = ask(question, url == "env://");
   if (options.rank || options.size) {
     if (answer.names.empty())
@@ -350,7 +354,7 @@ RendezvousUrl find_rendezvous_url(const ConnectOptions& options, const Environme
 
 Launch find_launch(const ConnectOptions& options, const Lookup& environment, MeetFor what) {
   const Environment env{environment};
-  Answer answer = find_places(options, env);
+  Answer answer = find_places(options, env, what);
   Launch launch = answer.launch;
   check_places(launch, answer.names);
   launch.prefix = prefix_of(env, options, launch);

@@ -118,7 +118,7 @@ int bench_main(int argc, char** argv) {
     print_text(bench::help_text());
     return exit_success;
   }
-  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable, rendezvous::MeetFor::nothing);
   const bool alone = launch.size == 1 && launch.rendezvous.empty();
   const auto imported = import_plan(options, alone ? options.ranks() : launch.size);
   check_before_start(options, imported ? imported->name() : "");

@@ -206,7 +206,7 @@ int footprint_main(int argc, char** argv) {
   }
   const FootprintOptions options = parse(argc, argv);
   if (options.is_rank) return run_rank(options);
-  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable, rendezvous::MeetFor::nothing);
   if (launch.size > 1)
     throw Error{ErrorCode::unsupported, fmt::format("bench: {} starts ranks itself; run it without a launcher ({})",
                                                     options.what, launch.source)};

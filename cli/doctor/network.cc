@@ -78,6 +78,13 @@ Finding chosen_interface() {
   return finding;
 }
 
+/// A place to meet is of use to a launcher that is started here, and a program that is started here lacks a rank.
+bool is_for_a_launcher() try {
+  return rendezvous::find_launch({}, variable, rendezvous::MeetFor::nothing).size == 1;
+} catch (const Error&) {
+  return false;
+}
+
 Finding launcher() {
   Finding finding{.what = "launcher", .found = {}, .remedy = {}};
   try {
@@ -86,7 +93,7 @@ Finding launcher() {
                         ? "none seen: a program started here is rank 0 of 1"
                         : fmt::format("rank {} of {}, says {}", launch.rank, launch.size, launch.source);
   } catch (const Error& error) {
-    finding.level = Level::fail;
+    finding.level = is_for_a_launcher() ? Level::warn : Level::fail;
     finding.found = error.what();
     finding.remedy = "set the variables as this says, or unset those of a launcher that is not in use";
   }

@@ -141,7 +141,7 @@ int check_table(const tune::Options& options) {
 int tune_main(int argc, char** argv) {
   tune::Options options = tune::parse_options(argc, argv);
   if (options.help) return exit_success;
-  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable, rendezvous::MeetFor::nothing);
   if (launch.size > 1)
     throw Error{ErrorCode::unsupported,
                 fmt::format("tune: it starts ranks itself; run it without a launcher ({})", launch.source)};

@@ -111,6 +111,7 @@ class Report(Case):
         for variables, what, message in (
                 ({"TUTTI_RDZV": "tcp://nobody.invalid:1"}, "address for peers", r"on \w+; of the place .*nobody\.invalid"),
                 ({"MASTER_ADDR": "nobody.invalid", "MASTER_PORT": "1"}, "address for peers", r"nobody\.invalid"),
+                ({"TUTTI_RDZV": "tcp://127.0.0.1:1"}, "launcher", "TUTTI_RDZV is set, but no rank"),
                 ({"TUTTI_TLS": "1"}, "TUTTI_ variables", "TUTTI_TLS=1 needs a secret")):
             with self.subTest(variables=variables):
                 check = self.checks(tutti("doctor", "--json", env=variables))[what]

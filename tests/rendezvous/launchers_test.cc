@@ -209,6 +209,19 @@ TEST_CASE("half a set and nothing else is an error that names what is there and 
   check_refused(by_hand + Variables{{"RANK", ""}, {"TUTTI_RDZV", "env://"}}, {"env://", "RANK"});
 }
 
+TEST_CASE("a place to meet makes a rank of nobody, and so no communicator; a store may be there all the same") {
+  for (const char* name : {"TUTTI_RDZV", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"}) {
+    const Variables given{{name, std::string{name} == "TUTTI_RDZV" ? "tcp://n0:29500" : "1"}};
+    check_refused(given, {std::string{name} + " is set, but no rank", "TUTTI_RANK", "TUTTI_SIZE"});
+    const auto lookup = [&](const std::string& asked) {
+      return asked == name ? std::optional{given.at(name)} : std::nullopt;
+    };
+    CHECK(find_launch({}, lookup, rendezvous::MeetFor::store).size == 1);
+    CHECK(find_launch({}, lookup, rendezvous::MeetFor::nothing).size == 1);
+    CHECK(launch_of(given, {.rank = 0, .size = 1}).size == 1);
+  }
+}
+
 TEST_CASE("RANK and WORLD_SIZE with a place from TUTTI_RDZV or the options are enough") {
   const Variables places{{"RANK", "1"}, {"WORLD_SIZE", "2"}};
   CHECK(launch_of(places + Variables{{"TUTTI_RDZV", "file:///shared/x"}}).rendezvous == "file:///shared/x");
