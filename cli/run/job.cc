@@ -110,6 +110,7 @@ class Runner {
   bool final_ = false;  // no other attempt follows this ending
   bool killed_ = false;
   bool told_to_stop_ = false;
+  bool timed_out_ = false;
   bool said_done_ = false;
   bool lost_ = false;      // something for a log or the trace could not be written
   bool told_log_ = false;  // a failure of a log was reported
@@ -156,7 +157,7 @@ void Runner::cannot_start(int exit_code, const std::string& why) {
 
 bool Runner::over() const {
   const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
-  const bool all_written = streams_.empty() || (told_to_stop_ && killed_);
+  const bool all_written = streams_.empty() || ((told_to_stop_ || timed_out_) && killed_);
   return all_gone && all_written && (outcome_ || final_);
 }
 
@@ -361,6 +362,7 @@ void Runner::on_time() {
     const std::string text =
         fmt::format("the job did not end within {:g} s; still running: {}",
                     static_cast<double>(job_.timeout.count()) / 1000, still_running(ranks_, outcome_.has_value()));
+    timed_out_ = true;
     say(text + "; ending all ranks (--timeout)");
     if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
     end_all(SIGTERM, {exit_job_timeout, text, job_.node});

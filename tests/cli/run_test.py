@@ -255,6 +255,11 @@ class Output(Case):
         self.assertEqual(process.wait(timeout=10), 143)
         process.communicate()
 
+    def test_a_reader_that_does_not_read_cannot_keep_a_job_beyond_its_timeout(self):
+        process = start(harness.PROGRAM, "run", "-n", "1", "--timeout", "1", "--kill-grace", "0.2", "yes")
+        self.assertEqual(process.wait(timeout=20), 124)
+        process.communicate()
+
     def test_a_reader_that_leaves_ends_the_job(self):
         process = start(harness.PROGRAM, "run", "-n", "2", "yes")
         process.stdout.readline()
