@@ -9,8 +9,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Documents whose paths are of this checkout. A changelog speaks of the past.
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/learn/*.md", "docs/decisions/*.md", "docs/performance/*.md",
-             "docs/performance-xeon/*.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/learn/*.md", "docs/decisions/*.md", "docs/performance/*.md")
 PATH = re.compile(r"`([\w*.{},-]+/[\w*.{},/-]*)`")
 # Paths that a reader may create, and paths that a build creates.
 MADE_BY_READERS = re.compile(r"/name[_./]|/name$|^build|^tutti/|^include/")
