@@ -45,7 +45,7 @@ class BoardCollectives final : public Pollable {
   void clear() noexcept;
 
   // ---- For inline calls
-  /// From now on they wait for a microsecond or two only, or again as usual.
+  /// Whether the next one waits for a microsecond or two only. Said before each, by the owner of the engine.
   void hurry(bool hurried) noexcept { hurried_ = hurried; }
   std::size_t capacity() const { return capacity_; }
   /// No other call runs, and this one may begin, perhaps after a moment's wait.
@@ -117,7 +117,7 @@ class BoardCollectives final : public Pollable {
   const std::byte* contribution_ = nullptr;  ///< of that call; an injected fault may have changed a copy
   bool begun_ = false;                       ///< this rank has begun the round
   bool stuck_ = false;                       ///< the call never ends here: an injected fault, or ranks that differ
-  bool hurried_ = false;                     ///< the callers of inline calls have other work
+  bool hurried_ = false;                     ///< the caller of the inline call has other work
   bool has_yielded_ = false;                 ///< since begin_inline()
   bool looked_for_sleepers_ = false;         ///< since the last post
   std::uint32_t last_posted_ = 0;            ///< number of the last call that was posted

@@ -70,11 +70,8 @@ std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchrono
   if (!group_.context().engine->try_own()) return std::nullopt;
   Begun begun;
   board_.hurry(asynchronous);
-  const bool begins = may_begin(call);
-  const bool done = begins && do_owned(call, begun);
-  board_.hurry(false);
-  if (!begins) return std::nullopt;
-  return done ? Work{} : go_on(call, begun, asynchronous);
+  if (!may_begin(call)) return std::nullopt;
+  return do_owned(call, begun) ? Work{} : go_on(call, begun, asynchronous);
 }
 
 // ---- For the owner of the engine, who gives it up here ----------------------------------------------------------
@@ -84,6 +81,7 @@ std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchrono
 
 [[gnu::always_inline]] inline bool InlineCalls::run_owned(const PreparedCall& call) {
   Begun begun;
+  board_.hurry(false);
   if (!may_begin(call)) return false;
   if (!do_owned(call, begun)) go_on(call, begun, false).wait();
   return true;
