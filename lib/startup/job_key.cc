@@ -47,7 +47,7 @@ std::string read_token(Store& store, const JoinOptions& options) {
   try {
     store.wait_for({&name, 1}, std::max(left, std::chrono::milliseconds{1}));
   } catch (const Error& error) {
-    if (has_token(store)) throw;
+    if (error.code() != ErrorCode::rendezvous || Clock::now() < options.deadline || has_token(store)) throw;
     throw Error{error.code(),
                 fmt::format("rank {} of {} waited {:.1f} s for rank 0, which has not come to the store. It may not "
                             "have started, may have failed (see its output), or meets elsewhere. ({})",
