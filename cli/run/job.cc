@@ -339,7 +339,6 @@ void Runner::end_all(int signal, const JobOutcome& outcome) {
   }
   ending_ = true;
   final_ = final_ || !outcome.restarts;
-  if (final_) timeout_at_.reset();
   report_at_.reset();
   // All stop before the first one ends. Otherwise ranks that run on for a moment take its end for a failure, and say so
   // in their output and their black boxes.
@@ -359,13 +358,16 @@ void Runner::kill_all() {
 void Runner::on_time() {
   const Clock::time_point now = Clock::now();
   if (timeout_at_ && now >= *timeout_at_) {
-    const std::string text =
-        fmt::format("the job did not end within {:g} s; still running: {}",
-                    static_cast<double>(job_.timeout.count()) / 1000, still_running(ranks_, outcome_.has_value()));
+    timeout_at_.reset();
     timed_out_ = true;
-    say(text + "; ending all ranks (--timeout)");
-    if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
-    end_all(SIGTERM, {exit_job_timeout, text, job_.node});
+    if (!final_) {
+      const std::string text =
+          fmt::format("the job did not end within {:g} s; still running: {}",
+                      static_cast<double>(job_.timeout.count()) / 1000, still_running(ranks_, outcome_.has_value()));
+      say(text + "; ending all ranks (--timeout)");
+      if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
+      end_all(SIGTERM, {exit_job_timeout, text, job_.node});
+    }
   }
   if (kill_at_ && now >= *kill_at_) kill_all();
   for (Rank& rank : ranks_) {
