@@ -7,8 +7,19 @@
 
 #include "errors.h"
 #include "interrupts.h"
+#include "living.h"
 
 namespace tutti_torch {
+namespace {
+
+/// In C 0 stands for the default.
+std::chrono::milliseconds checked(std::chrono::milliseconds timeout) {
+  TORCH_CHECK_VALUE(timeout.count() > 0, "tutti: the timeout of a process group is ", timeout.count(),
+                    " ms: give at least 1 ms");
+  return timeout;
+}
+
+}  // namespace
 
 TuttiBackend::TuttiBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                            std::chrono::milliseconds timeout, std::string name, const Settings& settings)
@@ -46,15 +57,15 @@ c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
   if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  return c10::make_intrusive<TuttiBackend>(*this, ranks, options ? options->timeout : timeout_.load(),
-                                           name_ + "/split");
+  const auto timeout = options ? checked(options->timeout) : timeout_.load();
+  return Living::all().add(c10::make_intrusive<TuttiBackend>(*this, ranks, timeout, name_ + "/split"));
 }
 
 c10::intrusive_ptr<c10d::Backend::Options> TuttiBackend::getBackendOptions() {
   return c10::make_intrusive<OwnOptions>("tutti", timeout_.load());
 }
 
-void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = checked(timeout); }
 
 void TuttiBackend::abort() { communicator_.abort("its process group \"" + name_ + "\" was aborted"); }
 
