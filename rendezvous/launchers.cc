@@ -37,6 +37,7 @@ struct Question {
   const Environment& env;
   MeetFor what;
   bool has_rendezvous_url = false;  // by options, or by variables common to all launchers
+  bool has_rank = false;            // or size, by options
   std::vector<std::string> complaints = {};
 };
 
@@ -255,7 +256,7 @@ Answer ask_launchers(Question& question) {
   if (question.env.has("PMIX_RANK"))
     question.complaints.push_back("PMIX_RANK is set, but no size: set TUTTI_RANK and TUTTI_SIZE");
   for (const char* name : {"TUTTI_RDZV", "TUTTI_LOCAL_RANK", "TUTTI_LOCAL_SIZE"})
-    if (question.what == MeetFor::communicator && question.env.has(name))
+    if (question.what == MeetFor::communicator && !question.has_rank && question.env.has(name))
       question.complaints.push_back(fmt::format("{} is set, but no rank: set TUTTI_RANK and TUTTI_SIZE", name));
   Answer alone;
   alone.launch.source = "nothing: a single process";
@@ -325,7 +326,11 @@ Answer find_places(const ConnectOptions& options, const Environment& env, MeetFo
     return answer;
   }
   const std::string url = options.rendezvous.empty() ? env.text("TUTTI_RDZV").value_or("") : options.rendezvous;
-  Question question{env, what, options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT"))};
+  Question question{
+      .env = env,
+      .what = what,
+      .has_rendezvous_url = options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT")),
+      .has_rank = options.rank || options.size};
   Answer answer = ask(question, url == "env://");
   if (options.rank || options.size) {
     if (answer.names.empty())

@@ -34,7 +34,7 @@ enum class MeetFor : std::uint8_t { communicator, store, nothing };
 
 /// The one place that reads the launcher's environment: explicit options, TUTTI_*, torchrun / env://, Open MPI, PMI,
 /// Slurm step, Kubernetes indexed job; the first complete set wins. Throws Error{invalid_argument} that names the
-/// variables if a set is incomplete or contradicts itself, or if a communicator has a place to meet but no rank.
+/// variables if a set is incomplete or contradicts itself, or if they give a communicator a place to meet but no rank.
 ///
 /// Rank 0 serves at "tcp://host:port", unless TORCHELASTIC_USE_AGENT_STORE says that the launcher does so at
 /// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that is served already; it becomes "tcp://" without

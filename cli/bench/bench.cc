@@ -101,6 +101,7 @@ int run_rank(const bench::Options& options, const rendezvous::Launch& launch, co
         ErrorCode::unsupported,
         fmt::format("bench: under a launcher ({}) each process is one rank; leave out -t and -g", launch.source)};
   ConnectOptions connecting;
+  if (launch.size == 1) connecting.rank = 0, connecting.size = 1;  // alone, also where variables name a place to meet
   connecting.deterministic = options.deterministic;
   connecting.transport = options.transport;
   connecting.plan_file = plan_file;
