@@ -27,6 +27,7 @@
 #include "cli/base/sizes.h"
 #include "cli/measure/median.h"
 #include "lib/base/environment.h"
+#include "lib/base/most_ranks.h"
 #include "rendezvous/launchers.h"
 #include "tutti/tutti.h"
 
@@ -86,7 +87,7 @@ FootprintOptions parse(int argc, char** argv) {
     if (name != "-g") continue;
     options.ranks.clear();
     std::stringstream list{value};
-    for (std::string one; std::getline(list, one, ',');) options.ranks.push_back(whole_number(one, 65536));
+    for (std::string one; std::getline(list, one, ',');) options.ranks.push_back(whole_number(one, most_ranks_of_job));
     if (options.ranks.empty()) wrong_words("-g needs a number of ranks");
   }
   return options;

@@ -114,7 +114,8 @@ class Compared(Stage):
 
 
 if __name__ == "__main__":
-    harness.PROGRAM, harness.JOIN = (os.path.abspath(word) for word in sys.argv[1:3])
+    paths = [os.path.abspath(word) for word in sys.argv[1:3] if "/" in word]
+    harness.PROGRAM, harness.JOIN = (paths + [harness.PROGRAM, harness.JOIN][len(paths):])[:2]
     if run(HOSTS, "1", harness.PROGRAM, "--version").code == 3:
         print("this process may not make network namespaces")
         sys.exit(77)
