@@ -23,7 +23,8 @@ namespace {
 /// Remembered between calls: how often each of this process's ranks has opened a store at each place (so that a second
 /// communicator does not find the first one's keys), and which servers run (so that it does not find its own port
 /// taken). All ranks open equally often and in the same order, so their numbers agree. A try in which no store could be
-/// opened does not count, since a rank may try until rank 0 is there.
+/// opened does not count, since a rank may try until rank 0 is there. So numbers differ where rank 0, which serves, has
+/// opened its store, and another rank's try has failed.
 class Memory {
  public:
   int count_opening(const Launch& launch) {

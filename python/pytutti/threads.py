@@ -58,7 +58,7 @@ def run_threads(size: int, function: Callable[..., Any], *arguments: Any, **opti
     """Calls function(comm, *arguments) in `size` threads, each of which is a rank, and returns their results by rank.
 
     The options are those of connect(). If a rank raises, the others get Aborted, and what it has raised is raised here.
-    If several raise, it is the first in time. Ctrl-C ends all of them.
+    If several raise, it is the first in time that is no report of another rank's failure. Ctrl-C ends all of them.
     """
     if not isinstance(size, int) or not callable(function):
         raise InvalidArgument(f"run_threads({size!r}, {function!r}): give the number of ranks, then a function")
