@@ -22,9 +22,9 @@ namespace {
 
 /// Remembered between calls: how often each of this process's ranks has opened a store at each place (so that a second
 /// communicator does not find the first one's keys), and which servers run (so that it does not find its own port
-/// taken). All ranks open equally often and in the same order, so their numbers agree. A try in which no store could be
-/// opened does not count, since a rank may try until rank 0 is there. So numbers differ where rank 0, which serves, has
-/// opened its store, and another rank's try has failed.
+/// taken). All ranks open equally often and in the same order, so their numbers agree. A try that finds nobody there
+/// does not count, since a rank may try until rank 0 is there; one that is refused there does. So numbers differ where
+/// rank 0, which serves, has opened its store, and another rank does not reach it.
 class Memory {
  public:
   int count_opening(const Launch& launch) {
@@ -32,7 +32,7 @@ class Memory {
     return openings_[name_of(launch)]++;
   }
 
-  /// The opening of that number has failed. If another one has begun meanwhile, numbers stay as they are.
+  /// The opening of that number has found nobody. If another one has begun meanwhile, numbers stay as they are.
   void take_back(const Launch& launch, int opening) {
     const std::lock_guard lock{mutex_};
     if (int& count = openings_[name_of(launch)]; count == opening + 1) count = opening;
@@ -141,7 +141,7 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   const int opening = memory().count_opening(launch);
   try {
     return open_numbered(launch, opening, timeout, access_policy, log);
-  } catch (...) {
+  } catch (const NoStoreThere&) {
     memory().take_back(launch, opening);
     throw;
   }

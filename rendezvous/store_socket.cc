@@ -107,7 +107,7 @@ net::Socket connect_to(const Endpoint& endpoint, Deadline deadline) {
     std::this_thread::sleep_until(next);
     end_if_program_interrupts();
   }
-  throw Error{
+  throw NoStoreThere{
       ErrorCode::rendezvous,
       fmt::format("no store at {}: {}; tried for {}. Check that rank 0 (or `tutti store`) runs there, that host and "
                   "port are right, and that no firewall is in between.",

@@ -9,8 +9,15 @@
 
 #include "lib/base/net/socket.h"
 #include "rendezvous/endpoint.h"
+#include "tutti/error.h"
 
 namespace tutti::rendezvous {
+
+/// Nobody has served at that place until the deadline.
+class NoStoreThere : public Error {
+ public:
+  using Error::Error;
+};
 
 /// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
 /// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason; at once,
