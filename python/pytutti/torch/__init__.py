@@ -121,16 +121,10 @@ def refuse_to_reconfigure(wanted: bool) -> None:
                          "enable_reconfigure, and after a failure make a new group of the ranks that are left")
 
 
-def _check_timeout(timeout: datetime.timedelta) -> None:
-    if timeout < datetime.timedelta(milliseconds=1):  # in C 0 stands for the default
-        raise ValueError(f"tutti: the timeout of a process group is {timeout}: give at least 1 ms")
-
-
 def _create(group: "GroupOptions", options: Optional[Options]) -> Any:
     refuse_to_reconfigure(getattr(group, "enable_reconfigure", False))
     parent = _parent() if group.global_ranks_in_group and options is None else None
     if parent is not None:
-        _check_timeout(group.timeout)
         return _extension().sub_group(parent, group.global_ranks_in_group, group.timeout, group.group_id)
     return meet(group.store, group.group_rank, group.group_size, group.timeout, group.group_id, options)
 
@@ -144,7 +138,6 @@ def meet(
     options: Optional[Options] = None,
 ) -> Any:
     """A backend whose ranks meet in `store`; torch.distributed calls it a process group of one device."""
-    _check_timeout(timeout)
     extension = _extension()
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"pg_options of the backend tutti must be pytutti.torch.Options, and not {type(options)}")

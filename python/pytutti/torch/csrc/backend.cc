@@ -26,7 +26,7 @@ TuttiBackend::TuttiBackend(const c10::intrusive_ptr<c10d::Store>& store, int ran
     : Backend(rank, size),
       name_(std::move(name)),
       own_timeout_(timeout),
-      timeout_(timeout),
+      timeout_(checked(timeout)),
       communicator_(meet(*store, rank, size, timeout, settings), name_),
       monitor_(communicator_, size) {
   init();
@@ -38,7 +38,7 @@ TuttiBackend::TuttiBackend(TuttiBackend& parent, const std::vector<int>& ranks, 
               static_cast<int>(ranks.size())),
       name_(std::move(name)),
       own_timeout_(parent.own_timeout_),
-      timeout_(timeout),
+      timeout_(checked(timeout)),
       communicator_(sub_group(parent.communicator(), ranks), name_),
       monitor_(communicator_, static_cast<int>(ranks.size())) {
   init();
@@ -57,7 +57,7 @@ c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c
                                                       const std::vector<int>& ranks,
                                                       const c10::intrusive_ptr<Options>& options) {
   if (std::find(ranks.begin(), ranks.end(), getRank()) == ranks.end()) return nullptr;
-  const auto timeout = options ? checked(options->timeout) : timeout_.load();
+  const auto timeout = options ? options->timeout : timeout_.load();
   return Living::all().add(c10::make_intrusive<TuttiBackend>(*this, ranks, timeout, name_ + "/split"));
 }
 
