@@ -257,8 +257,6 @@ TEST_CASE("it can be decided for good") {
   CHECK_FALSE(traffic.choice.is_trying(mebibyte, false));
   traffic.choice.summed(mebibyte);
   CHECK(traffic.come(1) == 1);
-  traffic.choice.give_up();
-  CHECK(traffic.come(turn + 1) == 0);
   traffic.choice = CopyChoice{SingleCopy::never};
   CHECK_FALSE(traffic.choice.may_lend());
   CHECK(traffic.come(turn + 1) == 0);

@@ -15,6 +15,7 @@
 #include "tests/transport/mesh.h"
 #include "transport/memory/single_copy.h"
 #include "transport/memory/slot_link.h"
+#include "transport/shm/shm_transport.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -111,8 +112,12 @@ TEST_CASE("where cores are shared, what counts is copying at both ends, not wait
     constexpr std::size_t piece_size = slot_bytes / 2;
     const std::uint64_t sample = 7;
     ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
-    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(),
-                         CopyPolicy{.cores_are_shared = true, .clocks = clocks}};
+    InboundSlotLink link{0,
+                         2,
+                         std::make_unique<SlowToRead>(ring.memory),
+                         std::make_shared<Areas>(),
+                         CopyPolicy{.cores_are_shared = true, .clocks = clocks},
+                         std::make_shared<CopyChoice>(SingleCopy::measured, true)};
     Taker taker;
     taker.copy = one.slow_receiver ? copy_slowly : copy_quickly;
     taker.senders_to_root = one.senders_to_root;
@@ -148,8 +153,12 @@ bool chosen_with_a_core_each(bool slow_sender, int senders_to_root) {
   RingWriter& writer = ring.writer;
   const std::uint64_t sample = 7;
   ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
-  InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(),
-                       CopyPolicy{.clocks = clocks}};
+  InboundSlotLink link{0,
+                       2,
+                       std::make_unique<SlowToRead>(ring.memory),
+                       std::make_shared<Areas>(),
+                       CopyPolicy{.clocks = clocks},
+                       std::make_shared<CopyChoice>(SingleCopy::measured)};
   Taker taker;
   taker.copy = copy_slowly;
   taker.senders_to_root = senders_to_root;
@@ -195,8 +204,12 @@ TEST_CASE("messages in areas that are used for the first time are no tries") {
     Areas areas;
     areas.add_own(memory, areas_of_long);
     RingWriter writer{*memory, areas, CopyPolicy{.clocks = clocks}};
-    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory, areas_of_long), std::make_shared<Areas>(),
-                         CopyPolicy{.clocks = clocks}};
+    InboundSlotLink link{0,
+                         2,
+                         std::make_unique<SlowToRead>(memory, areas_of_long),
+                         std::make_shared<Areas>(),
+                         CopyPolicy{.clocks = clocks},
+                         std::make_shared<CopyChoice>(SingleCopy::measured)};
     Taker taker;
     taker.senders_to_root = senders_to_root;
     const std::vector<std::byte> bytes(CopyChoice::least_bytes);  // in one area
@@ -210,6 +223,51 @@ TEST_CASE("messages in areas that are used for the first time are no tries") {
       link.pull(taker);
     }
     CHECK(writer.wants_single_copy(bytes.size()));
+  }
+}
+
+/// Ranks of which the last receives. Each copy takes the same time, so that a message through slots takes twice as long
+/// as a single copy.
+struct Converging {
+  explicit Converging(bool cores_are_shared) {
+    for (int rank = 0; rank < mesh.size(); ++rank)
+      if (cores_are_shared) dynamic_cast<ShmTransport&>(*mesh[rank].transport).share_cores();
+  }
+
+  /// Whether rank `from` sends the next message by single copy.
+  bool uses_single_copy(int from) {
+    Link& link = mesh[from].transport->open(mesh.size() - 1, 2);
+    const bool is_single_copy = !mesh[from].send(link, CopyChoice::least_bytes, 1);
+    const std::size_t wanted = mesh[2].recorder.messages.size() + 1;
+    REQUIRE(mesh.run_until([&] { return mesh[2].recorder.messages.size() == wanted && mesh[from].all_sent(); }));
+    return is_single_copy;
+  }
+
+  static std::chrono::nanoseconds tick() noexcept {
+    static std::chrono::nanoseconds now{};
+    return now += microseconds{10};
+  }
+  Kind kind{"shm, measured", [](const std::vector<Reactor*>& reactors, auto) {
+              std::vector<std::unique_ptr<Transport>> made;
+              for (Reactor* const reactor : reactors)
+                made.push_back(
+                    std::make_unique<ShmTransport>(static_cast<int>(made.size()), "0123456789abcdef", *reactor, Log{},
+                                                   CopyPolicy{.clocks = {.elapsed = tick, .processor = tick}}));
+              return made;
+            }};
+  Mesh mesh{kind, 3};
+};
+
+TEST_CASE("where cores are shared, what one sender's messages have shown holds for all senders to this rank") {
+  for (const bool cores_are_shared : {false, true}) {
+    CAPTURE(cores_are_shared);
+    Converging ranks{cores_are_shared};
+    const int enough = static_cast<int>(areas_of_long) + mebibyte_trial.first + 2 * mebibyte_trial.tries;
+    bool is_single_copy = false;
+    for (int sent = 0; sent < enough; ++sent) is_single_copy = ranks.uses_single_copy(0);
+    CHECK(is_single_copy);
+    CHECK_FALSE(ranks.uses_single_copy(1));  // its memory was never read
+    CHECK(ranks.uses_single_copy(1) == cores_are_shared);
   }
 }
 

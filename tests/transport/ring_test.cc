@@ -124,8 +124,8 @@ struct LooseEndpoint final : RingEndpoint {
 struct Receiving {
   LooseRing ring;
   LooseEndpoint* endpoint = new LooseEndpoint(ring.memory);
-  InboundSlotLink link{
-      3, 1, std::unique_ptr<RingEndpoint>(endpoint), std::make_shared<Areas>(), {.single_copy = SingleCopy::never}};
+  std::shared_ptr<CopyChoice> never = std::make_shared<CopyChoice>(SingleCopy::never);
+  InboundSlotLink link{3, 1, std::unique_ptr<RingEndpoint>(endpoint), std::make_shared<Areas>(), {}, never};
   Recorder recorder;
 
   bool pull() { return link.pull(recorder); }

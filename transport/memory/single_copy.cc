@@ -94,11 +94,6 @@ bool CopyChoice::is_slow(const Class& one, const Trial& trial, std::chrono::nano
   return single * (trial.tries - trial.ignored) * 2 > one.copied_in_all * 3;
 }
 
-void CopyChoice::give_up() noexcept {
-  mode_ = SingleCopy::never;
-  choose();
-}
-
 /// Single copies are tried last, since one of them may be enough. A sender may be some messages ahead of the wish that
 /// it has read.
 void CopyChoice::choose() noexcept {

@@ -159,7 +159,7 @@ class OutboundSlotLink final : public Link {
 class InboundSlotLink final : public Link {
  public:
   InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint, std::shared_ptr<Areas> areas,
-                  const CopyPolicy& copy_policy);
+                  const CopyPolicy& copy_policy, std::shared_ptr<CopyChoice> choice);
 
   /// Never called: this end only receives.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
@@ -217,9 +217,10 @@ class InboundSlotLink final : public Link {
   std::byte* destination_ = nullptr;  // where the rest goes, if it was accepted to memory
   CopyFunction* copy_ = nullptr;      // Acceptance::copy, or plain_copy_
   bool inside_ = false;               // a message was accepted and is not complete
-  CopyChoice choice_;
+  std::shared_ptr<CopyChoice> choice_;
   CopyFunction* plain_copy_;
-  bool can_read_ = false;  // the sender's memory was read in a test
+  bool can_read_ = false;       // the sender's memory was read in a test
+  bool is_unreadable_ = false;  // or could not be
   bool shares_cores_ = false;
   CopyClocks clocks_;
   bool is_timed_ = false;               // this message is one of a trial

@@ -27,12 +27,13 @@ constexpr int most_tries = 100;
 }  // namespace
 
 InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint,
-                                 std::shared_ptr<Areas> areas, const CopyPolicy& copy_policy)
+                                 std::shared_ptr<Areas> areas, const CopyPolicy& copy_policy,
+                                 std::shared_ptr<CopyChoice> choice)
     : Link(peer, channel),
       endpoint_(std::move(endpoint)),
       areas_(std::move(areas)),
       reader_(endpoint_->ring(), *areas_),
-      choice_(copy_policy.single_copy, copy_policy.cores_are_shared),
+      choice_(std::move(choice)),
       plain_copy_(copy_policy.plain),
       shares_cores_(copy_policy.cores_are_shared),
       clocks_(copy_policy.clocks) {
@@ -125,10 +126,10 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
   inside_ = true;
   is_single_copy_ = is_single_copy;
   is_timed_ = false;
-  if (!allows_single_copy(frame) || !choice_.may_lend()) return;
+  if (!allows_single_copy(frame) || is_unreadable_ || !choice_->may_lend()) return;
   if (!can_read_) try_to_read();
   is_timed_ =
-      choice_.is_trying(frame.length, is_single_copy_) || (is_single_copy_ && choice_.is_watching(frame.length));
+      choice_->is_trying(frame.length, is_single_copy_) || (is_single_copy_ && choice_->is_watching(frame.length));
   if (!is_timed_) return;
   if (is_single_copy_ || acceptance.senders_to_root > (shares_cores_ ? 1 : 0)) {
     slots_to_count_ = 0;
@@ -190,11 +191,9 @@ void InboundSlotLink::try_to_read() noexcept {
   std::uint64_t found = 0;
   can_read_ =
       endpoint_->read_peer(std::as_writable_bytes(std::span{&found, 1}), sample.address) && found == sample.value;
-  if (!can_read_) {
-    choice_.give_up();
-    endpoint_->say_unreadable(errno);
-  }
-  reader_.wish(choice_.wishes());
+  is_unreadable_ = !can_read_;
+  if (is_unreadable_) return endpoint_->say_unreadable(errno);
+  reader_.wish(choice_->wishes());
 }
 
 void InboundSlotLink::take_slot(Sink& sink) noexcept {
@@ -268,12 +267,12 @@ void InboundSlotLink::end() noexcept {
 
 void InboundSlotLink::note_how_it_came() noexcept {
   if (destination_) {
-    if (!is_timed_ && choice_.is_trying(frame_.length, is_single_copy_)) return;
-    choice_.took(frame_.length, is_single_copy_, is_timed_ ? time_taken() : std::chrono::nanoseconds{});
+    if (!is_timed_ && choice_->is_trying(frame_.length, is_single_copy_)) return;
+    choice_->took(frame_.length, is_single_copy_, is_timed_ ? time_taken() : std::chrono::nanoseconds{});
   } else {
-    choice_.summed(frame_.length);
+    choice_->summed(frame_.length);
   }
-  reader_.wish(choice_.wishes());
+  reader_.wish(choice_->wishes());
 }
 
 /// That of a timed message, including its sender's work before it was seen, unless that took no time of the call.

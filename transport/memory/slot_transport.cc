@@ -45,6 +45,17 @@ std::shared_ptr<Areas> SlotTransport::areas(int peer, Channel channel) {
   return areas;
 }
 
+std::shared_ptr<CopyChoice> SlotTransport::choice(Channel channel) {
+  const auto make = [&] {
+    return std::make_shared<CopyChoice>(copy_policy_.single_copy, copy_policy_.cores_are_shared);
+  };
+  if (!copy_policy_.cores_are_shared || was_closed(channel)) return make();
+  auto& known = choices_[channel];
+  auto choice = known.lock();
+  if (!choice) known = choice = make();
+  return choice;
+}
+
 Board* SlotTransport::board(Channel channel, std::span<const int> members, BoardPart with) {
   const int ranks = static_cast<int>(members.size());
   auto known = boards_.find(channel);
@@ -75,7 +86,8 @@ void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoin
   if (cut_) return;
   auto between = was_closed(channel) ? std::make_shared<Areas>() : areas(peer, channel);
   if (between->has_theirs()) between = std::make_shared<Areas>();  // some of the first ring may be in use
-  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), std::move(between), copy_policy_);
+  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), std::move(between), copy_policy_,
+                                                choice(channel));
   if (const std::optional<Error>* const reason = closed_.find(channel))
     return *reason ? link->say_abort(**reason) : link->say_bye();
   inbound_.push_back(std::move(link));
@@ -211,6 +223,7 @@ void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
   std::erase_if(outbound_, [=](const auto& entry) { return entry.first.first == channel; });
   std::erase_if(inbound_, [=](const auto& link) { return link->channel() == channel; });
   std::erase_if(areas_, [=](const auto& entry) { return entry.first.first == channel; });
+  choices_.erase(channel);
   const auto shared = boards_.find(channel);
   const bool has_unused_board = shared != boards_.end() && shared->second.board.round() == 0;
   boards_.erase(channel);

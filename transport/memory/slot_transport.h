@@ -81,6 +81,7 @@ class SlotTransport : public Transport, protected SlotHost {
  private:
   OutboundSlotLink& link_to(int peer, Channel channel);
   std::shared_ptr<Areas> areas(int peer, Channel channel) override;
+  std::shared_ptr<CopyChoice> choice(Channel channel);
   void backlog(OutboundSlotLink& link) noexcept override;
   bool push_backlog() noexcept;
   bool attend() noexcept;
@@ -97,6 +98,7 @@ class SlotTransport : public Transport, protected SlotHost {
   std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;
   std::vector<std::unique_ptr<InboundSlotLink>> inbound_;
   std::map<std::pair<Channel, int>, std::weak_ptr<Areas>> areas_;  // of their links
+  std::map<Channel, std::weak_ptr<CopyChoice>> choices_;           // where cores are shared
   struct Shared {
     Board board;
     std::vector<int> members;
