@@ -96,10 +96,12 @@ class Private(Stage):
         (self.folder / "peers/torch-gloo/bin/python").unlink()
         script(self.folder / "peers/torch-gloo/bin/python", '#!/bin/sh\nexec "$@"\n')
         self.side("torch-gloo", time="80.0", slow="tutti")
-        words = ["broadcast", "--transport", "tcp", "-b", "64", "-e", "64", "--repetitions", "1"]
-        done = self.bench(*words, rivals="torch-gloo")
-        self.assertEqual(done.code, 0, done)
-        self.assertSays(done.out, "torch-tutti is torch-gloo 1.0", r"64 B +single +2.00 +9.00 +80.0 +1.00 +8.89 ")
+        words = ["broadcast", "-b", "64", "-e", "64", "--repetitions", "1"]
+        for transport in ("tcp", "shm"):
+            done = self.bench(*words, "--transport", transport, rivals="torch-gloo")
+            self.assertEqual(done.code, 0, done)
+            self.assertSays(done.out, "torch-tutti is torch-gloo 1.0", r"64 B +single +2.00 +9.00 +80.0 +1.00 +8.89 ")
+            self.assertEqual("torch-gloo has no shared memory: with --transport shm it uses TCP" in done.out, transport == "shm", done)
         self.side("torch-gloo", time="80.0", version='[ "$2" != tutti ] || { echo "No module pytutti" >&2; exit 1; }; echo torch')
         done = self.bench(*words, rivals="torch-gloo")
         self.assertEqual(done.code, 0, done)
@@ -110,12 +112,12 @@ class Private(Stage):
         (self.folder / "peers/torch-gloo/bin/python").unlink()
         script(self.folder / "peers/torch-gloo/bin/python", '#!/bin/sh\nexec "$@"\n')
         self.side("torch-gloo", version=f"touch {self.folder}/asked; echo torch")
-        for transport, asked in (("shm", False), ("tcp", True)):
-            done = self.bench("broadcast", "--transport", transport, "-b", "64", "-e", "64", "--repetitions", "1",
+        for call, asked in (("scan", False), ("broadcast", True)):
+            done = self.bench(call, "--transport", "tcp", "-b", "64", "-e", "64", "--repetitions", "1",
                               rivals="openmpi5,torch-gloo")
             self.assertEqual(done.code, 0, done)
             self.assertEqual(((self.folder / "asked").exists(), "torch-gloo is torch" in done.out), (asked, asked), done)
-            self.assertEqual("torch-gloo has no shared memory" in done.out, not asked, done)
+            self.assertEqual("torch-gloo has no scan and is left out" in done.out, not asked, done)
 
 
 class Install(Case):

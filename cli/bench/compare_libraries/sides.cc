@@ -183,7 +183,8 @@ bool Sides::has(const std::string& side, const Line& line) const {
   if (is_of_gpus(side)) return false;
   if (hosts_of(line.transport) > 0 && side != "gloo" && side != "openmpi5") return false;
   if (side == "impi" && line.transport == "tcp") return is_there(places_.peers + "/impi/lib/libfabric");
-  return !is_gloo(side) || (line.transport != "shm" && !line.call.traits().is_scan());
+  if (side == "gloo" && line.transport == "shm") return false;
+  return !is_gloo(side) || !line.call.traits().is_scan();
 }
 
 std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line, int cores) const {
@@ -202,13 +203,15 @@ std::string Sides::remark(const std::string& side, const Line& line, int cores) 
     return fmt::format("{} is left out: it is compared on memory of GPUs only (--on gpu)", side);
   if (hosts_of(line.transport) > 0 && side != "gloo" && side != "openmpi5")
     return fmt::format("{} is not started on several hosts and is left out there; openmpi5 and gloo are", side);
-  if (is_gloo(side) && line.transport == "shm")
-    return fmt::format("{} has no shared memory and is compared over tcp only", side);
+  if (side == "gloo" && line.transport == "shm") return "gloo has no shared memory and is compared over tcp only";
   if (side == "impi" && !has(side, line))
     return "impi is left out over tcp: its package libfabric, which does that, is not installed";
   if (!has(side, line)) return fmt::format("{} has no {} and is left out there", side, name_of(line.call));
   if (sizes(side, line, cores).size() < line.sizes.size())
     return fmt::format("{} is left out above 1 MiB where ranks outnumber cores: it never yields", side);
+  // What a program of torch.distributed gets on one host is compared, whatever its backend uses.
+  if (side == "torch-gloo" && line.transport == "shm")
+    return "torch-gloo has no shared memory: with --transport shm it uses TCP";
   return "";
 }
 
