@@ -21,6 +21,7 @@ class Scripts(Case):
                             (("test", "--build-only", "asan", "lint"), "--build-only is for gcc, asan, fuzz and tsan, not for lint"),
                             (("test", "--build-only"), "--build-only is for gcc, asan, fuzz and tsan, not for python"),
                             (("test", "--frob"), 'no option "--frob"'),
+                            (("wheel", self.folder, "--torch"), "--torch needs a Python that has PyTorch"),
                             (("wheel", "--torch"), 'the first word is the folder for the wheel, not "--torch"')):
             with self.subTest(words=words):
                 done = run(TOOLS / words[0], *words[1:])
