@@ -171,7 +171,13 @@ std::vector<std::string> split_off_options(const CLI::App& app, int argc, char**
     options.push_back(glued ? std::string{word}
                             : name + std::string{word.substr(std::min(word.size(), word.find('=')))});
     const bool takes_value = option->get_items_expected_max() != 0;
-    if (!takes_value || glued || word.find('=') != std::string_view::npos) continue;
+    const std::size_t equals = word.find('=');
+    if (takes_value && !name.starts_with("--") && !glued && equals != std::string_view::npos) {
+      options.insert(options.end(), {name, std::string{word.substr(equals + 1)}});  // of "-n=4" CLI11 would take "=4"
+      continue;
+    }
+    options.push_back(glued ? std::string{word} : name + std::string{word.substr(std::min(word.size(), equals))});
+    if (!takes_value || glued || equals != std::string_view::npos) continue;
     if (i + 1 == argc) wrong("run", fmt::format("{} needs a value", name));
     options.emplace_back(argv[++i]);
   }

@@ -59,9 +59,9 @@ class Environment(Case):
         self.assertEqual(tutti("run", "--rdzv_id", "mine", *print_name).out, "mine\n")
 
     def test_exported_variables_reach_the_ranks(self):
-        done = tutti("run", "-n", "2", "-x", "A=1 2", "--export", "B=", "-x", "HOME", "--no-label",
-                     *script('echo "$A|$B|$HOME"'))
-        self.assertEqual(done.lines, [f"1 2||{os.environ['HOME']}"] * 2, done)
+        done = tutti("run", "-n", "2", "-x", "A=1 2", "--export", "B=", "-x", "HOME", "-x=C=3", "--no-label",
+                     *script('echo "$A|$B|$HOME|$C"'))
+        self.assertEqual(done.lines, [f"1 2||{os.environ['HOME']}|3"] * 2, done)
 
     def test_rank_0_reads_standard_input_and_the_others_read_nothing(self):
         process = start(harness.PROGRAM, "run", "-n", "2", *script("cat; echo end"), stdin=subprocess.PIPE)
@@ -317,7 +317,8 @@ class CommandLine(Case):
         self.assertEqual(tutti("run", plain).out, "as it is\n")
 
     def test_all_spellings_of_the_number_of_ranks(self):
-        for words in (["-n", "2"], ["-n2"], ["-np", "2"], ["--np=2"], ["--nproc-per-node", "2"], ["--nproc_per_node=2"]):
+        for words in (["-n", "2"], ["-n2"], ["-n=2"], ["-np", "2"], ["-np=2"], ["--np=2"], ["--nproc-per-node", "2"],
+                      ["--nproc_per_node=2"]):
             with self.subTest(words=words):
                 self.assertEqual(len(tutti("run", *words, "echo", "x").lines), 2)
 
@@ -355,6 +356,8 @@ class CommandLine(Case):
                 (["-n", "0", "x"], r"-n takes a whole number from 1 to 65535, not \"0\""),
                 (["-n", "two", "x"], r"-n takes a whole number .* not \"two\""),
                 (["-n"], r"-n needs a value"),
+                (["-np=", "x"], r"--nproc-per-node needs a value, not an empty word"),
+                (["-n=two", "x"], r'-n takes a whole number .* not "two"'),
                 ([], r"which program\?"),
                 (["-n", "2"], r"which program\?"),
                 (["--nproc-per-nod", "2", "x"], r'no option "--nproc-per-nod". Did you mean "--nproc-per-node"\?'),
