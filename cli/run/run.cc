@@ -36,9 +36,9 @@ constexpr const char* run_examples = R"(Examples:
   tutti run -n 4 -m package.module         the same for a module of Python
   tutti run -n auto --label never ./prog   one rank per available core, lines as they are
   tutti run -n 4 --log-dir logs --timeout 60 ./prog
-  on two hosts:
-    n0$ tutti run -n 8 --nnodes 2 --node-rank 0 --rdzv-endpoint n0:29400 ./prog
-    n1$ tutti run -n 8 --nnodes 2 --node-rank 1 --rdzv-endpoint n0:29400 ./prog
+  on two hosts, with the same secret in both files:
+    n0$ tutti run -n 8 --nnodes 2 --node-rank 0 --rdzv-endpoint n0:29400 --secret-file ~/.tutti-secret ./prog
+    n1$ tutti run -n 8 --nnodes 2 --node-rank 1 --rdzv-endpoint n0:29400 --secret-file ~/.tutti-secret ./prog
 
 Exit code: 0, that of the first rank that failed (128 + its signal), 128 + the signal that ended tutti, 124 after --timeout,
 126 or 127 for a program that cannot be started, 74 when output, a log or the trace could not be written)";
@@ -168,8 +168,6 @@ std::vector<std::string> split_off_options(const CLI::App& app, int argc, char**
       const std::vector<std::string_view> views{names.begin(), names.end()};
       wrong("run", fmt::format("no option \"{}\".{}", name, did_you_mean(name, views)));
     }
-    options.push_back(glued ? std::string{word}
-                            : name + std::string{word.substr(std::min(word.size(), word.find('=')))});
     const bool takes_value = option->get_items_expected_max() != 0;
     const std::size_t equals = word.find('=');
     if (takes_value && !name.starts_with("--") && !glued && equals != std::string_view::npos) {

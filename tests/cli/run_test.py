@@ -386,6 +386,8 @@ class CommandLine(Case):
         done = tutti("run", "--help")
         self.assertEqual(done.code, 0)
         self.assertSays(done.out, r"--nproc-per-node", r"tutti run -n 4 \./prog")
+        for line in done.lines:  # without a secret node 0 would refuse it
+            self.assertEqual("tutti run" in line and "--nnodes" in line, "--secret-file ~" in line, line)
 
 
 if __name__ == "__main__":
