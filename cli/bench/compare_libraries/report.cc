@@ -76,14 +76,16 @@ std::string comparison_csv_rows(const Comparison& comparison, const std::vector<
   std::string text;
   const Point& point = comparison.point;
   for (const std::string& side : sides) {
-    const Figure figure = comparison.of(side).value_or(Figure{});
+    const auto figure = comparison.of(side);
+    const std::string cells = figure ? fmt::format("{},{:.4f},{:.4f},{:.4f},{}", figure->setting, figure->median,
+                                                   figure->least, figure->most, figure->rows)
+                                     : ",,,,";
     const auto trouble = comparison.troubles.find(side);
     std::string why = trouble == comparison.troubles.end() ? "" : trouble->second;
     std::replace(why.begin(), why.end(), ',', ';');
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{},{},{},{}\n", measure::name_of(point.call),
-                        point.transport, point.ranks, point.size, name_of(comparison.state),
-                        comparison.by_loop ? "loop" : "single", side, figure.setting, figure.median, figure.least,
-                        figure.most, figure.rows, quotient(comparison.ratio()), quotient(comparison.to_limit()), why);
+    text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", measure::name_of(point.call), point.transport,
+                        point.ranks, point.size, name_of(comparison.state), comparison.by_loop ? "loop" : "single",
+                        side, cells, quotient(comparison.ratio()), quotient(comparison.to_limit()), why);
   }
   return text;
 }

@@ -22,7 +22,7 @@ std::string table_row(const Comparison& comparison, const std::vector<std::strin
 /// Explains the table.
 std::string table_footer();
 
-/// The same as CSV, a line per side and point, for --format csv.
+/// The same as CSV, a line per side and point, for --format csv. Cells of a side that has no figure are empty.
 std::string comparison_csv_header();
 std::string comparison_csv_rows(const Comparison& comparison, const std::vector<std::string>& sides);
 

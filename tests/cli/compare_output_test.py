@@ -1,0 +1,23 @@
+"""tutti bench --against: what its documents say where something is missing, foreign, or there twice."""
+
+import csv
+import io
+
+import harness
+from rival_stage import Stage
+
+ONE_POINT = ["broadcast", "-b", "64", "-e", "64"]
+
+
+class Output(Stage):
+    def test_a_side_without_a_figure_has_empty_cells_in_csv(self):
+        self.side("openmpi", before="exit 9")
+        done = self.bench(*ONE_POINT, "--repetitions", "1", "--format", "csv")
+        rows = {row["side"]: row for row in csv.DictReader(io.StringIO(done.out))}
+        names = ("setting", "us", "least_us", "most_us", "rows")
+        self.assertEqual([rows["openmpi"][name] for name in names], [""] * 5, done)
+        self.assertEqual([rows["tutti"][name] for name in names[1:]], ["2.0000", "2.0000", "2.0000", "1"], done)
+
+
+if __name__ == "__main__":
+    harness.main()
