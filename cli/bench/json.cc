@@ -152,7 +152,7 @@ std::string JsonReport::finish(const Outcome& outcome, const std::vector<std::st
                                        {"okay", outcome.least_bandwidth ? text_of(!outcome.too_slow()) : "unchecked"}};
   document["errors"] = errors;
   document["end_time"] = local_time();
-  return document.dump(1) + "\n";
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // paths may be in any encoding
 }
 
 }  // namespace tutti::cli::bench

@@ -136,7 +136,7 @@ std::string to_json(const View& view, const Replays& replays, const std::vector<
   json["plans"] = Json::array();
   for (const Plan& plan : view.plans)
     if (std::find(ranks.begin(), ranks.end(), plan.shape.rank) != ranks.end()) json["plans"].push_back(json_of(plan));
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // paths may be in any encoding
 }
 
 std::string list_as_json(const std::vector<Collective>& collectives) {

@@ -203,6 +203,12 @@ class Files(Case):
             self.assertEqual(len(single["times_us"]), 3)
             self.assertEqual([max(column) for column in zip(*single["per_process_max_times_us"])], single["times_us"])
 
+    def test_json_takes_text_in_any_encoding(self):
+        done = self.measure("--format", "json", "-J", "x.json", env={"NCCL_DEBUG": os.fsdecode(b"caf\xe9")})
+        self.assertEqual(done.code, 0, done)
+        for text in (done.out, (self.folder / "x.json").read_text()):
+            self.assertIn("NCCL_DEBUG=caf\ufffd", json.loads(text)["env"])
+
     def test_an_existing_file_is_never_written_over(self):
         (self.folder / "x.json").write_text("mine")
         for _ in range(2):

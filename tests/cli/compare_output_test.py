@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import harness
 from rival_stage import Stage
@@ -17,6 +18,12 @@ class Output(Stage):
         names = ("setting", "us", "least_us", "most_us", "rows")
         self.assertEqual([rows["openmpi"][name] for name in names], [""] * 5, done)
         self.assertEqual([rows["tutti"][name] for name in names[1:]], ["2.0000", "2.0000", "2.0000", "1"], done)
+
+    def test_json_takes_text_in_any_encoding(self):
+        self.side("openmpi", before=r"printf 'caf\351' >&2; exit 9")
+        done = self.bench(*ONE_POINT, "--repetitions", "1", "--format", "json")
+        point = json.loads(done.out)["points"][0]
+        self.assertEqual(point["sides"]["openmpi"]["trouble"], "exit code 9: caf\ufffd", done)
 
 
 if __name__ == "__main__":

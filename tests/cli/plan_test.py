@@ -1,6 +1,7 @@
 """tutti plan: what it prints, proves and refuses."""
 
 import json
+import os
 import pathlib
 import re
 
@@ -107,6 +108,13 @@ class Show(Case):
         step = done["plans"][2]["steps"][2]
         self.assertEqual((step["verb"], step["peer"], step["left"]["buffer"]), ("send", 3, "output"))
         self.assertIn("ring", [e["name"] for e in json.loads(plan("--list", "--json").out)])
+
+    def test_json_names_a_table_whose_path_is_in_another_encoding(self):
+        table = self.folder / os.fsdecode(b"caf\xe9")
+        table.write_text("all_reduce * * * ring\n")
+        done = plan("all_reduce", "-n", "4", "--json", env={"TUTTI_TUNING_FILE": str(table)})
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("/caf\ufffd", json.loads(done.out)["why"])
 
 
 class OnGpu(Case):

@@ -72,7 +72,7 @@ std::string json_document(const Report& report, const std::vector<std::string>& 
                       {"end_time", bench::local_time()},
                       {"libraries", of_standings(report)},
                       {"points", points}};
-  return document.dump(1) + "\n";
+  return document.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";  // paths may be in any encoding
 }
 
 }  // namespace tutti::cli::versus
