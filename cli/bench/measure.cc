@@ -94,6 +94,7 @@ void extend_series(Case& work, Placement placement, int iterations, const Option
   }
   const std::vector<double> all = control.gather(times);
   const std::vector<double> lates = control.gather(late);
+  series.seconds += seconds_now() - begun;
   if (control.rank() != 0) return;
   series.by_rank.resize(static_cast<std::size_t>(control.size()));
   series.late += static_cast<int>(*std::max_element(lates.begin(), lates.end()));

@@ -27,6 +27,7 @@ struct Series {
   std::vector<double> slowest;               ///< per iteration, maximum over the ranks
   std::vector<std::vector<double>> by_rank;  ///< [rank][iteration]
   int late = 0;                              ///< iterations that a rank began after the window had opened
+  double seconds = 0;                        ///< that all of them took, with the meetings before; on every rank its own
 };
 
 /// The slowest rank's times, without the first ones that -K leaves out.

@@ -255,15 +255,18 @@ void Session::compare_row(const Row& row) {
   const int iterations = iterations_for(options_, expected * options_.aggregate);
   const int rounds = std::min(iterations, std::max(least_rounds, iterations / 10 * 2));
   std::vector<Series> series(options_.compare.size());
-  for (int round = 0; round < rounds; ++round) {
+  int wanted = iterations;  // fewer where single calls, each with a meeting before it, take longer than the warm-up
+  for (int round = 0, made = 0; made < wanted; ++round) {
+    const int share = iterations / rounds + (round < iterations % rounds ? 1 : 0);
     for (std::size_t i = 0; i < series.size(); ++i) {
       const std::size_t which = round % 2 == 0 ? i : series.size() - 1 - i;
-      show_progress(
-          fmt::format("{} bytes: round {} of {}, {}", row.bytes(), round + 1, rounds, options_.compare[which]));
+      show_progress(fmt::format("{} bytes: round {}, {}", row.bytes(), round + 1, options_.compare[which]));
       work.use_algorithm(asked_for(options_.compare[which]));
-      const int share = iterations / rounds + (round < iterations % rounds ? 1 : 0);
       extend_series(work, Placement::out_of_place, share, options_, control_, series[which]);
     }
+    made += share;
+    const double longest = std::ranges::max_element(series, {}, &Series::seconds)->seconds;
+    wanted = single_calls_for(options_, iterations, made, control_.from_first(longest));
   }
   comparison.chosen = work.chosen_algorithm();  // on a GPU the first call decides
   if (!first()) return;
@@ -273,7 +276,7 @@ void Session::compare_row(const Row& row) {
     const Contender& one = comparison.contenders[i];
     RowResult result = describe(work, asked_for(one.algorithm));
     result.experiment = one.algorithm;
-    result.out_of_place = {one.median, one.bandwidth, one.wrong, iterations, series[i]};
+    result.out_of_place = {one.median, one.bandwidth, one.wrong, static_cast<int>(series[i].slowest.size()), series[i]};
     outcome_.add(result);
     if (json_) json_->add(result);
   }

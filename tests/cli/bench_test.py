@@ -263,6 +263,15 @@ class Comparing(Case):
                 self.assertEqual(result["out_of_place"]["time"], sorted(rest)[len(rest) // 2], result)
             (self.folder / "k.json").unlink()
 
+    def test_a_comparison_keeps_to_its_time_and_tells_how_many_calls_that_were(self):
+        done = tutti("bench", "all_reduce", "-g", "2", "-b", "4", "-e", "4", "-n", "1000000", "--max-time", "0.05",
+                     "--sync", "window", "--compare", "ring,direct", "-J", self.folder / "t.json")
+        self.assertEqual(done.code, 0, done)
+        for result in json.loads((self.folder / "t.json").read_text())["results"]:
+            calls = len(result["out_of_place_per_iter"]["times_us"])
+            self.assertEqual(result["actual_iterations"], calls)
+            self.assertLess(calls, 300)  # a window opens after 0.2 ms: at most 250 in 0.05 s, and then a round ends
+
     def test_a_wrong_name_is_told_before_any_rank_starts(self):
         done = tutti("bench", "all_reduce", "-g", "2", "--compare", "ring,rnig")
         self.assertEqual(done.code, 6, done)
