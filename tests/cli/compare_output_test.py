@@ -5,6 +5,7 @@ import io
 import json
 
 import harness
+from harness import tutti
 from rival_stage import Stage
 
 ONE_POINT = ["broadcast", "-b", "64", "-e", "64"]
@@ -24,6 +25,16 @@ class Output(Stage):
         done = self.bench(*ONE_POINT, "--repetitions", "1", "--format", "json")
         point = json.loads(done.out)["points"][0]
         self.assertEqual(point["sides"]["openmpi"]["trouble"], "exit code 9: caf\ufffd", done)
+
+    def test_a_point_with_rows_of_one_core_beside_others_counts_once(self):
+        rows = self.folder / "rows.csv"
+        self.bench(*ONE_POINT, "--repetitions", "1", "--csv", rows)
+        for name, time in (("self", "2.0"), ("limit", "1.0"), ("openmpi", "9.0")):
+            self.side(name, time, probes="0 0")
+        self.bench(*ONE_POINT, "--repetitions", "2", "--csv", rows)
+        self.assertEqual({row["probe_before_ns"] for row in self.rows()}, {"0.0", "100.0"})
+        done = tutti("bench", "--summary", "--csv", rows)
+        self.assertSays(done.out, "shm, 2 ranks, geometric mean +>= 1.50 +1.50 +1  met", "# 1 points compared")
 
 
 if __name__ == "__main__":

@@ -137,7 +137,10 @@ std::vector<Scored> score(std::span<const Row> rows, Kind kind, Includes include
     if (!includes(point)) continue;
     for (const State state : {usual_state(rows), State::alone}) {
       const Comparison comparison = compare_in(state, rows, point, kind == Kind::limit_of_allocated);
-      if (const auto value = value_of(comparison, kind)) scored.push_back({comparison, *value});
+      if (const auto value = value_of(comparison, kind)) {
+        scored.push_back({comparison, *value});
+        break;
+      }
     }
   }
   return scored;
