@@ -386,7 +386,8 @@ bool BoardCollectives::prepare_sleep() noexcept {
     const int awaited = queue_[0].call->awaited(round_)[checked_];
     return !is_here(awaited, *queue_[0].call) && !heed_abort(awaited);
   }
-  return !may_begin(queue_.front()) && !group_.failing();
+  // Input that comes late wakes this rank, since it is told to the engine by a task.
+  return (!may_begin(queue_.front()) || queue_.front().operation->awaits_input()) && !group_.failing();
 }
 
 void BoardCollectives::awake() noexcept {
