@@ -17,7 +17,7 @@
 #include "lib/api/fetch_together.h"
 #include "lib/base/memory_units.h"
 #include "lib/base/system_error_text.h"
-#include "lib/collective/call.h"
+#include "lib/board/window.h"
 #include "lib/collective/collectives.h"
 #include "lib/group/context.h"
 
@@ -80,10 +80,6 @@ class Fetching {
       trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
     return trouble_.empty() ? Fetched::wait : Fetched::refused;
   }
-  /// Drops memory that may still arrive, or that was still to be handed over.
-  void give_up() {
-    group_.context().engine->exclusively([this] { transport_.close_channel(channel_, Clock::now()); });
-  }
   std::shared_ptr<std::byte> take() { return std::move(memory_); }
   const std::string& trouble() const { return trouble_; }
 
@@ -98,33 +94,37 @@ class Fetching {
 };
 
 Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t element_size) {
-  if (!comm.state_) refuse_moved("allocate");
+  Group& group = called(comm.state_, "allocate");
   if (count > std::numeric_limits<std::size_t>::max() / element_size / 2)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("allocate on rank {} of {}: {} elements of {} bytes are more than any memory holds",
                             comm.rank(), comm.size(), count, element_size)};
   const std::size_t bytes = count * element_size;
-  require_same_size(comm, bytes);
   const std::shared_ptr<CommunicatorState> state = comm.state_;
-  Group& group = state->group;
-  if (bytes == 0 || group.size() == 1 || !state->collectives.shares_memory()) return ordinary(bytes);
+  group.context().engine->require_other_owner();  // before this call counts
+  const bool is_shared = group.size() > 1 && state->collectives.shares_memory();
+  transport::Transport* const transport = is_shared ? group.shared_memory() : nullptr;
+  const std::uint32_t number = is_shared ? ++state->windows_made : 0;
+  const transport::Channel name = name_of_window(group.id(), number);
+  // Begins before this rank knows that the sizes agree, since rank 0 may know it earlier.
+  Handover handover{group, transport, {name}};
+  require_same_size(comm, bytes);
+  if (bytes == 0) handover.all_have_it();
+  if (bytes == 0 || !is_shared) return ordinary(bytes);
 
   if (bytes > std::numeric_limits<std::size_t>::max() / 4 / static_cast<std::size_t>(group.size()))
     throw Error{ErrorCode::invalid_argument, fmt::format("allocate on rank {} of {}: {} bytes are more than any memory "
                                                          "holds",
                                                          comm.rank(), comm.size(), bytes)};
   const std::size_t part_bytes = whole_pages(bytes);
-  const std::uint32_t number = ++state->windows_made;
-  const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
-  Fetching fetching{group, *group.shared_memory(), counts_hash(name) << 1,
-                    part_bytes * static_cast<std::size_t>(group.size())};
+  Fetching fetching{group, *transport, name, part_bytes * static_cast<std::size_t>(group.size())};
   if (!fetch_together(comm, [&] { return fetching.look(); })) {
-    fetching.give_up();
     group.context().log.warn(fmt::format(
         "rank {}: allocate: {} bytes are not shared: {}", comm.rank(), bytes,
         fetching.trouble().empty() ? std::string{"another rank could not; it says why"} : fetching.trouble()));
     return ordinary(bytes);
   }
+  handover.all_have_it();
   auto holder = std::make_shared<WindowHolder>(state->collectives.windows(),
                                                Window{fetching.take(), part_bytes, comm.rank(), number});
   std::byte* const own = holder->window.own();

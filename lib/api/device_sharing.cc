@@ -145,6 +145,9 @@ void DeviceSharing::hand_over(const Piece& own) {
 }
 
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(const Piece& own) {
+  std::vector<transport::Channel> names;
+  for (const int rank : among_.members) names.push_back(name_of(rank));
+  Handover handover{group_, among_.transport, std::move(names)};
   Offer offer;
   trouble_.attempt([&] {
     const cuda::Current current{gpu_.context};
@@ -154,6 +157,7 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(cons
   comm_.all_gather(std::span{reinterpret_cast<const std::uint8_t*>(&offer), sizeof offer},
                    std::span{reinterpret_cast<std::uint8_t*>(offers.data()), offers.size() * sizeof offer});
   const bool have_all = fetch(offers);
+  if (have_all) handover.all_have_it();
   std::vector<DeviceWindow::Part> parts(at(comm_.size()));
   if (have_all)
     trouble_.attempt([&] {
@@ -186,13 +190,7 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
     if (trouble_.is_there()) return Fetched::refused;
     return waits ? Fetched::wait : Fetched::have;
   };
-  if (fetch_together(comm_, look)) return true;
-  // Drops what may still arrive, or was still to be handed over.
-  in_engine(group_, [&] {
-    if (!among_.transport) return;
-    for (const int rank : among_.members) among_.transport->close_channel(name_of(rank), Clock::now());
-  });
-  return false;
+  return fetch_together(comm_, look);
 }
 
 DeviceWindow::Part DeviceSharing::import(int peer, const Offer& offer) {

@@ -2,19 +2,50 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/api/communicator_state.h"
 #include "lib/base/internals.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
+#include "lib/group/group.h"
+#include "transport/transport.h"
 #include "tutti/communicator.h"
 
 namespace tutti::detail {
 
 /// How far a rank is with what other ranks of its host hand to it.
 enum class Fetched : int { have, wait, refused };
+
+/// What ranks of a host hand to each other under some names. Unless all of them have it in the end, so also where an
+/// exception ends the wait, this rank drops what has come, what may still come, and what it was still to hand over. It
+/// keeps that if it has no memory left to say so.
+class Handover {
+ public:
+  /// `transport`: null if nothing is handed over.
+  Handover(const Group& group, transport::Transport* transport, std::vector<transport::Channel> names)
+      : engine_(*group.context().engine), transport_(transport), names_(std::move(names)) {}
+  ~Handover() {
+    if (have_all_ || !transport_) return;
+    try {
+      engine_.post([transport = transport_, names = std::move(names_)] {
+        for (const transport::Channel name : names) transport->close_channel(name, Clock::now());
+      });
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  Handover(const Handover&) = delete;
+  void all_have_it() { have_all_ = true; }
+
+ private:
+  Engine& engine_;
+  transport::Transport* transport_;
+  std::vector<transport::Channel> names_;
+  bool have_all_ = false;
+};
 
 /// What streams need, such as memory of other GPUs, arrives within this time or not at all.
 inline constexpr std::chrono::seconds longest_device_fetch{10};

@@ -147,6 +147,7 @@ class SetUp {
 
   /// False: some rank does not get them.
   bool fetch_words() {
+    Handover handover{group_, memory_.transport, {channel_of(words)}};
     const auto until = Clock::now() + longest_device_fetch;
     const auto look = [&] {
       trouble_.attempt([&] { in_engine(group_, [&] { words_ = get_words(); }); });
@@ -154,11 +155,9 @@ class SetUp {
       if (!trouble_.is_there() && Clock::now() >= until) trouble_.set("the words of links have not arrived");
       return trouble_.is_there() ? Fetched::refused : Fetched::wait;
     };
-    if (fetch_together(comm_, look)) return true;
-    in_engine(group_, [&] {
-      if (memory_.transport) memory_.transport->close_channel(channel_of(words), Clock::now());
-    });
-    return false;
+    if (!fetch_together(comm_, look)) return false;
+    handover.all_have_it();
+    return true;
   }
 
   std::shared_ptr<std::byte> get_words() {

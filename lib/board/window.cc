@@ -22,6 +22,11 @@ std::size_t Window::offset_of(const void* data) const noexcept {
   return static_cast<std::size_t>(static_cast<const std::byte*>(data) - own());
 }
 
+transport::Channel name_of_window(std::uint64_t group, std::uint32_t number) {
+  const std::size_t parts[] = {static_cast<std::size_t>(group), number, 0x77696e646f77};  // "window"
+  return counts_hash(parts) << 1;
+}
+
 std::uint32_t WindowLocation::hash() const noexcept {
   if (!given()) return 0;
   const std::size_t numbers[] = {input ? input->number() : 0, output ? output->number() : 0};

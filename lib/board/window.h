@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "transport/transport.h"
 #include "tutti/request.h"
 
 namespace tutti::detail {
@@ -37,6 +38,9 @@ class Window {
   int rank_;
   std::uint32_t number_;
 };
+
+/// Under which name the first rank of a group hands the memory of that window to the others.
+transport::Channel name_of_window(std::uint64_t group, std::uint32_t number);
 
 /// Where the buffers of a call lie: in which windows, the same on all ranks, and at which offsets in this rank's parts.
 /// Without a window the call goes as any other.

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "lib/board/window.h"
+#include "lib/engine/engine.h"
+#include "lib/group/context.h"
 #include "tests/support/noise.h"
 #include "tests/support/sample.h"
 #include "tests/support/world.h"
@@ -272,6 +274,17 @@ TEST_CASE("memory is shared by ranks whose messages are always there already") {
     }};
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     for (int i = 0; i < 3; ++i) CHECK(allocate<int>(comm, 1000).is_shared());
+  });
+}
+
+TEST_CASE("a call that may not wait is not counted: the next one shares memory") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    ErrorCode code{};
+    const auto try_to_wait = [&] { CHECK(error_of([&] { (void)allocate<int>(comm, 1000); }, &code) != ""); };
+    // As in a function of then(), which the owner of the engine calls.
+    if (comm.rank() == 1) detail::Internals::state(comm)->group.context().engine->exclusively(try_to_wait);
+    CHECK(code == (comm.rank() == 1 ? ErrorCode::invalid_argument : ErrorCode{}));
+    CHECK(allocate<int>(comm, 1000).is_shared());
   });
 }
 
