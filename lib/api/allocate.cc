@@ -24,7 +24,7 @@
 namespace tutti::detail {
 namespace {
 
-/// Memory that has not arrived by then never will, so fetching ends.
+/// Memory that has not arrived so long after rank 0 has made it never will, so fetching ends.
 constexpr auto longest_fetch = std::chrono::seconds{5};
 
 /// A window and the list it is in.
@@ -76,6 +76,8 @@ class Fetching {
       }
     });
     if (memory_) return Fetched::have;
+    // Rank 0 makes the memory when it first looks, which takes long for much memory, and all look again after that.
+    if (++looks_ == 2) until_ = Clock::now() + longest_fetch;
     if (trouble_.empty() && Clock::now() >= until_)
       trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
     return trouble_.empty() ? Fetched::wait : Fetched::refused;
@@ -88,7 +90,8 @@ class Fetching {
   transport::Transport& transport_;
   transport::Channel channel_;
   std::size_t bytes_;
-  Clock::time_point until_ = Clock::now() + longest_fetch;
+  int looks_ = 0;
+  Clock::time_point until_ = Clock::time_point::max();
   std::shared_ptr<std::byte> memory_;
   std::string trouble_;
 };
