@@ -247,6 +247,18 @@ TEST_CASE("a sender whose memory cannot be read any more is named, with the reme
   CHECK(lending.receiver.messages.empty());
 }
 
+TEST_CASE("the memory of a process is read by another of its threads when the first one has ended") {
+  Lending lending;
+  lending.mesh[0].send(lending.link, mebibyte, 1);
+  system_calls::refuse(SystemCall::process_vm_readv, ESRCH, 1);
+  REQUIRE(
+      lending.mesh.run_until([&] { return !lending.receiver.messages.empty() || !lending.receiver.failures.empty(); }));
+  system_calls::refuse_none();
+  CHECK(lending.receiver.failures.empty());
+  REQUIRE(lending.receiver.messages.size() == 1);
+  CHECK(lending.receiver.messages[0].bytes == pattern(mebibyte, 1));
+}
+
 TEST_CASE("a sender whose process is gone while its memory is read has died") {
   Lending lending;
   lending.mesh[0].send(lending.link, mebibyte, 1);

@@ -5,8 +5,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <new>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
@@ -14,6 +19,40 @@
 #include "transport/shm/unix_socket.h"
 
 namespace tutti::transport {
+namespace {
+
+/// None if the process has ended.
+std::vector<pid_t> threads_of(pid_t process) {
+  std::vector<pid_t> threads;
+  for (const auto& entry : std::filesystem::directory_iterator{fmt::format("/proc/{}/task", process)})
+    threads.push_back(std::atoi(entry.path().filename().c_str()));
+  return threads;
+}
+
+/// 0, or why memory cannot be read by any thread of the process.
+int read_by_threads(pid_t process, const iovec& to, const iovec& from, ssize_t& read) noexcept try {
+  for (const pid_t thread : threads_of(process)) {
+    read = system_calls::process_vm_readv(thread, to, from);
+    if (read >= 0) return 0;
+    if (errno != ESRCH) return errno;
+  }
+  return ESRCH;
+} catch (const std::filesystem::filesystem_error& error) {
+  return error.code() == std::errc::no_such_file_or_directory ? ESRCH : error.code().value();
+} catch (const std::bad_alloc&) {
+  return ENOMEM;
+}
+
+/// The kernel finds memory by a thread that uses it. By a process it means the main thread, which ends before the
+/// others if main() calls pthread_exit(). Such programs are rare, so each piece of a message asks anew.
+ssize_t read_memory(pid_t process, const iovec& to, const iovec& from) noexcept {
+  ssize_t read = system_calls::process_vm_readv(process, to, from);
+  if (read >= 0 || errno != ESRCH) return read;
+  if (const int error = read_by_threads(process, to, from, read); error != 0) errno = error;
+  return read;
+}
+
+}  // namespace
 
 Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
   const auto refuse = [&](ErrorCode code, const std::string& why) {
@@ -88,7 +127,7 @@ bool ShmEndpoint::read_peer(std::span<std::byte> to, std::uint64_t address) noex
   }
   const iovec local{to.data(), to.size()};
   const iovec remote{reinterpret_cast<void*>(address), to.size()};
-  const ssize_t read = system_calls::process_vm_readv(peer_process_, local, remote);
+  const ssize_t read = read_memory(peer_process_, local, remote);
   if (std::cmp_equal(read, to.size())) return true;
   const int error = read < 0 ? errno : EFAULT;
   errno = has_ended(socket_) ? ESRCH : error;
