@@ -137,6 +137,22 @@ TEST_CASE("a rank has begun an earlier round although its post has made room for
   CHECK(one.has_begun(1, 0));
 }
 
+TEST_CASE("a rank far behind that is just writing its post is not taken for one far ahead") {
+  const Memory memory{2};
+  Board one = memory.seen_by(0);
+  Board behind = memory.seen_by(1);
+  const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
+  constexpr std::uint64_t latest = 5;
+  for (std::uint64_t round = 0; round < latest; ++round) begin(behind);
+  for (std::uint64_t round = 0; round < latest + Board::row_slots; ++round) begin(one);
+  CHECK(one.latest_of(1) == latest);
+  // The round of a post is the only word with that value; the highest bit says that the post is being written.
+  const std::span words{reinterpret_cast<std::uint64_t*>(memory.board.get()), Board::bytes_for(2) / 8};
+  CHECK(std::ranges::count(words, latest) == 2);
+  std::ranges::replace(words, latest, latest | std::uint64_t{1} << 63);
+  CHECK(one.latest_of(1) == latest);
+}
+
 TEST_CASE("a rank that is cut off is not there any more, but its earlier posts are") {
   const Memory memory{2};
   Board lost = memory.seen_by(0);

@@ -92,9 +92,13 @@ bool Board::all_have_begun(std::uint64_t needed) noexcept {
   return true;
 }
 
+/// While a post is written, has_reached() takes it for that of any round that can lie there, also of one to come.
 std::uint64_t Board::latest_of(int rank) const noexcept {
+  const auto has_come_to = [&](std::uint64_t round) {
+    return (post(rank, round).round.load(std::memory_order_acquire) & ~is_written) >= round;
+  };
   std::uint64_t round = round_ + row_slots;
-  while (round + row_slots > round_ && round > 0 && !has_reached(rank, round)) --round;
+  while (round + row_slots > round_ && round > 0 && !has_come_to(round)) --round;
   return round;
 }
 
