@@ -16,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/api/communicator_state.h"
+#include "lib/base/internals.h"
 #include "lib/board/window.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
@@ -111,6 +113,59 @@ TEST_CASE("calls in allocated memory give the same bits as others") {
       }
     }
   }
+}
+
+/// Where a call would run: its buffers that other ranks use. Each call is made as by a communicator.
+class Locations : public CollectiveCalls<Locations, detail::WindowLocation> {
+ public:
+  explicit Locations(Communicator& comm) : collectives_(detail::Internals::state(comm)->collectives) {}
+  detail::WindowLocation perform(const detail::Request& request) { return collectives_.plan(request).location; }
+
+ private:
+  detail::Collectives& collectives_;
+};
+
+TEST_CASE("calls run in allocated memory if the buffers that others use lie there, and no other algorithm is wanted") {
+  constexpr std::size_t ranks = 3, count = 4096;
+  run_ranks({.ranks = ranks, .kind = Kind::shm}, [](Communicator& comm) {
+    Locations calls{comm};
+    const SharedArray<float> first = allocate<float>(comm, ranks * count),
+                             second = allocate<float>(comm, ranks * count);
+    REQUIRE((first.is_shared() && second.is_shared()));
+    Vector ordinary(ranks * count);
+    const std::span all{first}, all_out{second}, all_plain{ordinary};
+    const auto in = all.first(count), out = all_out.first(count), plain = all_plain.first(count);
+    const auto has_input = [](const detail::WindowLocation& at) { return at.input && !at.output; };
+    const auto has_output = [](const detail::WindowLocation& at) { return !at.input && at.output; };
+    const auto has_both = [](const detail::WindowLocation& at) { return at.input && at.output; };
+    CHECK(has_both(calls.all_reduce(in, out, sum)));
+    CHECK(has_both(calls.all_reduce(in, avg)));
+    CHECK(has_output(calls.broadcast(out, 1)));
+    CHECK(has_output(calls.scatter(all_plain, out, 1)));
+    CHECK(has_input(calls.reduce(in, plain, max, 1)));
+    CHECK(has_input(calls.gather(in, all_plain, 1)));
+    CHECK(has_input(calls.all_gather(in, all_plain)));
+    CHECK(has_input(calls.reduce_scatter(all, plain, sum)));
+    CHECK(has_input(calls.all_to_all(all, all_plain)));
+
+    const auto is_elsewhere = [](const detail::WindowLocation& at) { return !at.given(); };
+    CHECK(is_elsewhere(calls.all_reduce(in, plain, sum)));
+    CHECK(is_elsewhere(calls.all_reduce(plain, out, sum)));
+    CHECK(is_elsewhere(calls.broadcast(plain, 1)));
+    CHECK(is_elsewhere(calls.scatter(all, plain, 1)));
+    CHECK(is_elsewhere(calls.reduce(plain, out, max, 1)));
+    CHECK(is_elsewhere(calls.gather(plain, all_out, 1)));
+    CHECK(is_elsewhere(calls.all_gather(plain, all_out)));
+    CHECK(is_elsewhere(calls.reduce_scatter(all_plain, out, sum)));
+    CHECK(is_elsewhere(calls.all_to_all(all_plain, all_out)));
+    CHECK(is_elsewhere(calls.all_to_all(all, all)));
+    CHECK(is_elsewhere(calls.all_reduce(in, premul_sum(0.3))));
+    CHECK(is_elsewhere(calls.all_reduce(in, user_op<float>([](float a, float b) { return a + b; }))));
+    CHECK(is_elsewhere(calls.all_reduce(in, sum, {.algorithm = "ring"})));
+    CHECK(is_elsewhere(calls.all_reduce(in.first(count - 1), sum)));  // less than 16 KiB
+    CHECK(is_elsewhere(calls.scan(in, out, sum)));
+    CHECK(is_elsewhere(calls.all_gather_v(in, all_out, {count, count, count})));
+  });
 }
 
 TEST_CASE("calls in allocated memory may be asynchronous, persistent, and many") {
