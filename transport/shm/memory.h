@@ -18,13 +18,12 @@ struct NewMemory {
   Descriptor descriptor;
 };
 
-/// `bytes` bytes of zeros; `name` is what /proc shows. Throws Error{system} if the system lacks the memory or forbids
-/// it.
+/// `bytes` bytes of zeros; `name` is what /proc shows. Throws Error{system} if the system refuses it.
 NewMemory make_memory(const char* name, std::size_t bytes);
 /// The same, with only the first `reserved` bytes reserved: the rest must not be touched before reserve().
 NewMemory make_memory(const char* name, std::size_t bytes, std::size_t reserved);
-/// Throws Error{system} if the system lacks the memory, which would otherwise be a signal at some later access. Then
-/// none of it is reserved.
+/// Throws Error{system} if the system refuses the memory, which would otherwise be a signal at some later access. Then
+/// none of it is reserved. Without strict overcommit Linux does not refuse what it lacks, but ends a process to get it.
 void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes);
 /// Returns whole pages to the system, for all processes that map them. They must be reserved again before use, and are
 /// zeros then. False: they stay as they are, since the system does not take them back from a process that has locked

@@ -299,7 +299,7 @@ bool ShmTransport::read_hello(Descriptor& socket) {
       arrived_.try_emplace(hello->channel, Arrived{hello->from, std::move(received.descriptor)});
     return true;
   }
-  if (received.no_room) return true;  // the sender makes another copy
+  if (received.no_room) return true;  // the connection ends, and with it the sender's link
   errno = 0;
   auto mapped = map_ring(received.descriptor);
   if (auto* ring = std::get_if<MappedRing>(&mapped)) {

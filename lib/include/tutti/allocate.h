@@ -78,7 +78,9 @@ class [[nodiscard]] SharedArray {
 ///            memory of an allocation of `comm` (Error{mismatch}). An all_to_all is in place on every rank, or on none.
 /// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. It is
 ///            ordinary memory if the ranks share no memory, if there are more than 128 of them, if boards are off
-///            (TUTTI_BOARD_BYTES=0), or if the system refuses it (with a warning).
+///            (TUTTI_BOARD_BYTES=0 or TUTTI_CHECKSUM=1), or if the system refuses it (with a warning). Linux refuses
+///            what exceeds a limit on the size of files, and what it lacks only under strict overcommit: otherwise it
+///            ends processes when memory runs out, here or in a container. All of the memory is taken at once.
 /// Failure:   after a mismatch of the counts nothing has changed, and the ranks may go on. Otherwise as any collective.
 ///            After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
