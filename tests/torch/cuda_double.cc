@@ -196,10 +196,16 @@ std::vector<std::int64_t> places_of(const at::Tensor& tensor) {
 
 cuda::Address address_of(const at::Tensor& tensor) { return cuda::address_of(tensor.const_data_ptr()); }
 
-/// In the order of the current stream, also where one of them is memory of the host.
+/// In the order of the current stream. As PyTorch does, it waits where one of them is memory of the host, but not for
+/// the kernel that then puts elements into their places on the device.
 at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool) {
   TORCH_CHECK(to.scalar_type() == from.scalar_type() && to.sizes() == from.sizes(), "the double copies like to like");
   if (to.numel() == 0) return to;
+  if (to.is_cuda() && !from.is_cuda() && !to.is_contiguous()) {
+    at::Tensor piece = at::empty(to.sizes(), to.options());
+    Memory::memory().record(static_cast<Block*>(piece.storage().data_ptr().get_context()), current);
+    return copy(to, copy(piece, from, false), false);
+  }
   cuda::Commands commands{context(), handle_of(current)};
   if (to.is_contiguous() && from.is_contiguous()) {
     commands.copy(address_of(to), address_of(from), to.nbytes());

@@ -236,6 +236,13 @@ def gpu_messages(rank, size):
             for work in dist.batch_isend_irecv(ops[::-1] if receive_first else ops):
                 work.wait()
             same(off_gpu(out), torch.full((count,), float(left)))
+    # Into a tensor whose elements do not lie one after the other, which a kernel puts there.
+    for _ in range(20):
+        wide = filled(torch.zeros(24))
+        work = dist.isend(filled(torch.full((12,), float(rank + 1))), right, tag=4)
+        dist.recv(wide[::2], left, tag=4)
+        same(off_gpu(wide), torch.stack([torch.full((12,), float(left + 1)), torch.zeros(12)], 1).reshape(-1))
+        work.wait()
     # One for which there is no message for long holds back neither others nor collectives.
     late, soon = filled(torch.zeros(2)), filled(torch.zeros(2))
     waiting = dist.irecv(late, left, tag=1)

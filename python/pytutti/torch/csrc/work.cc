@@ -83,6 +83,8 @@ void Started::copy() {
   const c10::OptionalStreamGuard guard{copying_};
   if (copying_) copies_after_->block(*copying_);
   for (auto& [to, from] : copies_) to.copy_(from);
+  // PyTorch waits for what it copies from the host, but not for a kernel that then puts the elements into their places.
+  if (copying_) place_in(*copying_).synchronize();
 }
 
 void Started::copy_on(const c10::Stream& stream) {

@@ -50,7 +50,7 @@ class Started {
   /// With memory of a device, after a failure: nothing is copied, and the memory stays until the stream has done what
   /// it was given.
   void leave_to(const c10::Stream& stream) noexcept;
-  /// Copies are made on that stream, after what the current one has now.
+  /// Copies are made on that stream, after what the current one has now, and are done when copy() returns.
   void copy_on(const c10::Stream& stream);
   /// Its source, after a receive.
   int source() const;
