@@ -174,9 +174,11 @@ void TaskPlans::lower(const Planned& planned, const Call& call, algorithms::Stre
     return origins;
   };
   if (location.input)
-    areas.peer_input = of_ranks(*location.input, location.input_offset, sizes.input, buffers.own_input);
+    areas.peer_input =
+        of_ranks(*location.input, location.input_offset, sizes.input, buffers.own_input && !location.part_in_place);
   if (location.output)
-    areas.peer_output = of_ranks(*location.output, location.output_offset, sizes.output, buffers.own_output);
+    areas.peer_output =
+        of_ranks(*location.output, location.output_offset, sizes.output, buffers.own_output && !location.part_in_place);
 }
 
 }  // namespace tutti::detail

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
+#include "lib/base/collective_traits.h"
 #include "lib/base/hash.h"
 #include "lib/base/index.h"
 #include "tutti/error.h"
@@ -26,6 +28,30 @@ bool overlap(cuda::Address one, std::size_t one_bytes, cuda::Address other, std:
   return one < other + other_bytes && other < one + one_bytes;
 }
 
+bool holds(const DeviceWindow& window, cuda::Address begin, std::size_t bytes, int rank) {
+  const cuda::Address own = window.parts[at(rank)].address;
+  return begin >= own && begin - own <= window.bytes && bytes <= window.bytes - (begin - own);
+}
+
+/// In gather and scatter the other ranks have no vector in which their parts could lie.
+void look_for_part_in_place(const Request& request, int rank, DeviceLocation& location) {
+  struct Side {
+    cuda::Address begin;
+    std::size_t bytes;
+  };
+  const CollectiveTraits& traits = traits_of(request.collective);
+  if (traits.is_rooted() || (!traits.gathers() && !traits.scatters())) return;
+  const Side input{cuda::address_of(request.input.data), location.input_bytes};
+  const Side output{cuda::address_of(request.output.data), location.output_bytes};
+  const Side& part = traits.gathers() ? input : output;
+  const Side& whole = traits.gathers() ? output : input;
+  const DeviceWindow* const window = traits.gathers() ? location.input.get() : location.output.get();
+  const std::size_t skipped = at(rank) * part.bytes;
+  if (!window || part.begin != whole.begin + skipped || !holds(*window, whole.begin, whole.bytes, rank)) return;
+  location.part_in_place = true;
+  (traits.gathers() ? location.input_offset : location.output_offset) -= skipped;
+}
+
 }  // namespace
 
 bool DeviceLocation::is_apart() const noexcept {
@@ -35,7 +61,8 @@ bool DeviceLocation::is_apart() const noexcept {
 
 std::uint32_t DeviceLocation::hash() const noexcept {
   if (!input && !output) return 0;
-  const std::size_t parts[] = {input ? input->number : 0, input_offset, output ? output->number : 0, output_offset};
+  const std::size_t parts[] = {input ? input->number : 0, input_offset, output ? output->number : 0, output_offset,
+                               part_in_place ? 1u : 0u};
   const std::uint64_t digest = fnv1a({reinterpret_cast<const char*>(parts), sizeof parts});
   return static_cast<std::uint32_t>(digest ^ digest >> 32) | 1;
 }
@@ -103,9 +130,8 @@ std::shared_ptr<const DeviceWindow> DeviceWindows::find(const std::string& call,
                                                         int rank) const {
   const cuda::Address begin = cuda::address_of(data);
   for (const auto& window : all_) {
-    const cuda::Address own = window->parts[at(rank)].address;
-    if (begin < own || begin - own > window->bytes || bytes > window->bytes - (begin - own)) continue;
-    require_unfreed(call, *window, own);
+    if (!holds(*window, begin, bytes, rank)) continue;
+    require_unfreed(call, *window, window->parts[at(rank)].address);
     return window;
   }
   return nullptr;
@@ -125,6 +151,7 @@ DeviceLocation DeviceWindows::locate(const std::string& call, const Request& req
   };
   location.input_offset = offset(location.input, request.input.data);
   location.output_offset = offset(location.output, request.output.data);
+  look_for_part_in_place(request, rank, location);
   return location;
 }
 

@@ -31,6 +31,9 @@ struct DeviceLocation {
   std::shared_ptr<const DeviceWindow> input, output;
   std::size_t input_offset = 0, output_offset = 0;
   std::size_t input_bytes = 0, output_bytes = 0;
+  /// The buffer that has one part only is this rank's part of the other one, and so elsewhere on each rank. Its offset
+  /// is that of the other one.
+  bool part_in_place = false;
 
   /// Input and output, for which both somebody has looked, are apart from each other, since one is in a window and the
   /// other is elsewhere. The same on all ranks.

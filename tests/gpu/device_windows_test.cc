@@ -65,6 +65,16 @@ void check_all(Communicator& comm, gpu::Span<float> in, gpu::Span<float> out, st
     if (gets) CHECK(same_bits(get(part(out, 0, taken)), expected));
     CHECK(same_bits(get(part(in, 0, given)), from));
   };
+  // `call(part, whole)`, where the part lies in the whole, and so elsewhere on each rank.
+  const auto compare_part_in_place = [&](const char* what, const auto& call) {
+    const std::size_t begin = at(comm.rank()) * count;
+    std::vector<float> expected = own;
+    call(std::span{expected}.subspan(begin, count), std::span{expected});
+    put(in, own);
+    call(part(in, begin, count), part(in, 0, all));
+    INFO(std::string{what}, " in place on rank ", comm.rank(), " of ", comm.size());
+    CHECK(same_bits(get(part(in, 0, all)), expected));
+  };
   const tutti::CallOptions direct{.algorithm = "direct"};
   for (const tutti::Op& op : {tutti::Op{tutti::sum}, tutti::Op{tutti::avg}, tutti::premul_sum(0.3)}) {
     if (!has_kernels()) break;
@@ -75,6 +85,7 @@ void check_all(Communicator& comm, gpu::Span<float> in, gpu::Span<float> out, st
             [&](auto from, auto to, auto) { comm.reduce(from, to, op, last, direct); });
     compare("reduce_scatter", all, count, true,
             [&](auto from, auto to, auto) { comm.reduce_scatter(from, to, op, direct); });
+    compare_part_in_place("reduce_scatter", [&](auto to, auto from) { comm.reduce_scatter(from, to, op, direct); });
     for (const char* algorithm : {"direct", "direct_two_shot"}) {
       std::vector<float> expected = own;
       comm.all_reduce(expected, op, {.algorithm = algorithm});
@@ -84,6 +95,7 @@ void check_all(Communicator& comm, gpu::Span<float> in, gpu::Span<float> out, st
     }
   }
   compare("all_gather", count, all, true, [&](auto from, auto to, auto) { comm.all_gather(from, to, direct); });
+  compare_part_in_place("all_gather", [&](auto from, auto to) { comm.all_gather(from, to, direct); });
   compare("gather", count, all, comm.rank() == last,
           [&](auto from, auto to, auto) { comm.gather(from, to, last, direct); });
   compare("scatter", all, count, true, [&](auto from, auto to, auto) { comm.scatter(from, to, last, direct); });
@@ -130,6 +142,48 @@ TEST_CASE("windows: collectives with memory that was allocated, registered, or i
       check_all(comm, own.part(begin, all), own.part(begin + all + 8, all), count);
     });
   }
+}
+
+TEST_CASE("windows: of a vector in place each rank may have registered its part alone") {
+  if (!may_have_windows()) return;
+  constexpr std::size_t count = 1000;
+  for (const char* mode : modes()) {
+    const Setting setting{"TUTTI_GPU_MODE", mode};
+    on_ranks(3, [&](Communicator& comm) {
+      const Current current;
+      const std::size_t begin = at(comm.rank()) * count;
+      const std::vector<float> own = data_of(comm.rank(), 3 * count);
+      const OnDevice<float> data{own};
+      gpu::Registration registered = gpu::register_memory(comm, data.part(begin, count));
+      std::vector<float> expected = own;
+      comm.all_gather(std::span{expected}.subspan(begin, count), std::span{expected});
+      comm.all_gather(data.part(begin, count), data.span(), {.algorithm = "direct"});
+      INFO("mode ", std::string{mode});
+      CHECK(same_bits(data.read(), expected));
+      gpu::deregister_memory(comm, std::move(registered));
+    });
+  }
+}
+
+TEST_CASE("windows: a part is in place on all ranks, or on none") {
+  if (!may_have_windows()) return;
+  const Setting setting{"TUTTI_GPU_MODE", "one-shot"};
+  on_ranks(3, [](Communicator& world) {
+    const Current current;
+    std::optional<Communicator> comm{world.split(0)};
+    auto data = gpu::allocate<float>(*comm, 600);
+    std::string text;
+    const auto call = [&] {
+      comm->all_gather(gpu::span(data.data() + 100 * at(comm->rank()), 100),
+                       gpu::span(data.data() + (comm->rank() == 0 ? 300 : 0), 300));
+    };
+    CHECK(code_of(call, text) == ErrorCode::mismatch);
+    INFO(text);
+    CHECK(text.find("memory at the same offset") != text.npos);
+    world.barrier();
+    comm.reset();
+    world.barrier();
+  });
 }
 
 TEST_CASE("windows: each rank's factor of premul_sum holds for its own input") {

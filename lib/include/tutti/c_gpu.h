@@ -16,7 +16,8 @@
 ///            then, and the ranks may go on. A handle or a place for a result that is NULL is refused before anything
 ///            is sent, so that other ranks wait.
 /// Calls:     a buffer is part of the same allocation or registration on all ranks, at the same offset, or of none on
-///            all ranks; else TUTTI_MISMATCH.
+///            all ranks; else TUTTI_MISMATCH. The buffer of one part of all_gather and reduce_scatter may lie in place
+///            instead, on all ranks: then the buffer of all parts begins at the same offset.
 /// Graphs:    each rank destroys its graphs that have calls with shared memory, after the last launch, before any rank
 ///            frees or reuses it, also after the end of the communicator. Else launches write to what is there by then.
 /// Threads:   one thread of a rank at a time calls these three for a communicator, as for any collective.

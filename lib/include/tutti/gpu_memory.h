@@ -88,7 +88,9 @@ class [[nodiscard]] Array {
 ///            `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. In a call, a buffer is part of the same allocation on all ranks, and begins at the same
-///            offset in it, or is part of none on all ranks (Error{mismatch}).
+///            offset in it, or is part of none on all ranks (Error{mismatch}). The buffer of one part of all_gather
+///            and reduce_scatter may lie in place instead, on all ranks: then the buffer of all parts begins at the
+///            same offset.
 /// Memory:    whole pages of the driver, of 2 MiB. It is ordinary memory where ranks cannot use each other's: the log
 ///            (TUTTI_DEBUG=INFO) says why.
 /// Threading: one thread of a rank at a time calls it for a communicator, as for any collective.
