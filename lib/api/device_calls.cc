@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -61,15 +62,20 @@ std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, const Requ
 
 }  // namespace
 
+void abort_for_all(Group& group, const std::string& call, const std::exception& error) {
+  group.context().engine->exclusively([&] { group.abort(error.what()); });
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  throw Error{own ? own->code() : ErrorCode::system, fmt::format("{}: {}", call, error.what()), group.rank()};
+}
+
 bool uses_memory(const Request& request, int rank) { return uses_input(request, rank) || uses_output(request, rank); }
 
 template <class Part>
 auto DeviceCopies::or_abort(const Part& part) const {
   try {
     return part();
-  } catch (const Error& error) {
-    group_.context().engine->exclusively([&] { group_.abort(error.what()); });
-    throw Error{error.code(), fmt::format("{}: {}", name_, error.what()), group_.rank()};
+  } catch (const std::exception& error) {
+    abort_for_all(group_, name_, error);
   }
 }
 

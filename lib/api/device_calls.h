@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <string>
 
@@ -49,6 +50,10 @@ class DeviceCopies {
   DeviceStream stream_;
   std::shared_ptr<const Staging> staging_;
 };
+
+/// For a call that this rank cannot make, while others wait for its part: ends the communicator on all ranks, and
+/// throws the error with the name of the call. An exception that is no Error comes from the host, which has no memory.
+[[noreturn]] void abort_for_all(Group& group, const std::string& call, const std::exception& error);
 
 /// Whether a buffer that this rank uses has elements: else there is nothing on a device, and the call is one of the
 /// host.

@@ -1,8 +1,7 @@
 #include "lib/api/stream_calls.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -154,12 +153,6 @@ void StreamCalls::fail_with_device(const std::string& why) {
   });
 }
 
-/// For a call that this rank cannot make, of which others wait for its part.
-void StreamCalls::abort(const std::string& call, const Error& error) {
-  group_.context().engine->exclusively([&] { group_.abort(error.what()); });
-  throw Error{error.code(), fmt::format("{}: {}", call, error.what()), group_.rank()};
-}
-
 Work StreamCalls::start(const Request& request, const Planned& planned, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_device(name, given, device_);
@@ -170,30 +163,29 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
 
   const std::lock_guard lock{mutex_};
   StreamBound bound;
-  Lowered lowered = [&] {
-    try {
-      Lowered made = get_ready(request, planned, stream, bound, counters_);
-      if (trace_) {
-        trace_->collect();
-        made.traced = trace_->add(stream.known_context(), made.commands, made.arithmetic);
-      }
-      return made;
-    } catch (const Error& error) {
-      abort(name, error);
+  std::optional<Lowered> lowered;
+  Operation* operation = nullptr;
+  try {
+    lowered.emplace(get_ready(request, planned, stream, bound, counters_));
+    if (trace_) {
+      trace_->collect();
+      lowered->traced = trace_->add(stream.known_context(), lowered->commands, lowered->arithmetic);
     }
-  }();
-  Operation& operation =
-      collectives_.make_stand_in(bound.request, planned.stand_in_name(), std::move(lowered.offsets),
-                                 std::make_shared<const StreamProgress>(
-                                     *links_, StreamProgress::Staged{staged_.get(), lowered.staged}, lowered.commands,
-                                     watch_, order_.passed(stream.known_context()), lowered.traced),
-                                 planned.location.hash());
-  operation.asynchronous = asynchronous;
-  operation.on_device = stream.place();
-  Work work = Internals::make<Work>(&operation);
-  submit(operation, lowered.staged, [&] {
-    counters_ = lowered.after;
-    enqueue(bound, lowered, stream, operation);
+    operation = &collectives_.make_stand_in(
+        bound.request, planned.stand_in_name(), std::move(lowered->offsets),
+        std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered->staged},
+                                               lowered->commands, watch_, order_.passed(stream.known_context()),
+                                               lowered->traced),
+        planned.location.hash());
+  } catch (const std::exception& error) {
+    abort_for_all(group_, name, error);
+  }
+  operation->asynchronous = asynchronous;
+  operation->on_device = stream.place();
+  Work work = Internals::make<Work>(operation);
+  submit(*operation, lowered->staged, [&] {
+    counters_ = lowered->after;
+    enqueue(bound, *lowered, stream, *operation);
   });
   return work;
 }
@@ -266,8 +258,8 @@ void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks
   if (flight_->is_released()) return flight_->call_ends();
   try {
     enqueue();
-  } catch (const Error& error) {
-    abort(operation.describe(), error);
+  } catch (const std::exception& error) {
+    abort_for_all(group_, operation.describe(), error);
   }
 }
 
@@ -282,11 +274,11 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
     add(bound, lowered, to, false);
     order_.note(to, stream);
     notice_passing(to, lowered, operation);
-  } catch (const Error&) {
+  } catch (...) {
     // What is in the stream still uses memory and links.
     try {
       to.call([flight = flight_] { flight->call_ends(); });
-    } catch (const Error&) {
+    } catch (...) {
       flight_->call_breaks();
     }
     throw;

@@ -95,7 +95,6 @@ class StreamCalls {
   const Units& units_of(Collective collective, const Prepared& prepared);
   void enter(const cuda::KnownContext& context);
   void fail_with_device(const std::string& why);
-  [[noreturn]] void abort(const std::string& call, const Error& error);
   Lowered get_ready(const Request& request, const Planned& planned, const DeviceStream& stream, StreamBound& bound,
                     const algorithms::StreamCounters& before);
   Lowered lower(const StreamBound& bound, const Planned& planned, const algorithms::StreamCounters& before);

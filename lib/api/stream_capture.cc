@@ -76,7 +76,7 @@ Work StreamCapture::add(Communicator& comm, const Request& request, const Stream
   ++calls_made_;
   try {
     add(request, planned, stream);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     const cuda::Current current{stream.context()};
     // There will be no graph, and no rank waits before it launches one.
     if (cuda::capture_of(stream.stream()).is_spoiled)
@@ -84,7 +84,7 @@ Work StreamCapture::add(Communicator& comm, const Request& request, const Stream
                   fmt::format("{}: the capture was spoiled meanwhile: {}", name, error.what())};
     // A part of the call may be in the graph, where it must wait for nobody.
     calls_.flight_->release(engine);
-    calls_.abort(name, error);
+    abort_for_all(group, name, error);
   }
   return Internals::make<Work>(new CapturedWork{engine, stream});
 }
@@ -116,13 +116,13 @@ void StreamCapture::add(const Request& request, const StreamCalls::Planned& plan
     for (const int peer : links.form().sharing)
       if (lowered.after.sent[at(peer)] > 0) links.wait(to, Word::captured_freed, peer, lowered.after.sent[at(peer)]);
     to.flush();
-  } catch (const Error&) {
+  } catch (...) {
     failed = std::current_exception();
   }
   // A graph that begins the call has to end it.
   try {
     to.call([](void* data) { static_cast<CapturedCall*>(data)->ends(); }, call.get());
-  } catch (const Error&) {
+  } catch (...) {
     call->breaks();
     if (!failed) throw;
   }

@@ -32,6 +32,7 @@ using tutti::testing::code_of;
 using tutti::testing::context;
 using tutti::testing::counted;
 using tutti::testing::Current;
+using tutti::testing::fail_next;
 using tutti::testing::Gate;
 using tutti::testing::graph_calls;
 using tutti::testing::has_gpu;
@@ -103,6 +104,27 @@ TEST_CASE("lifetimes: pinned memory for a vector whose size is a power of two ta
   }
   CHECK(one.word().load() == 0);
   CHECK(other.word().load() == 0);
+}
+
+TEST_CASE("lifetimes: a rank whose host has no memory for a call that is staged tells the others at once") {
+  if (!has_gpu() || is_thread() || counted("fake_cuda_calls") == 0) return;
+  const Setting setting{"TUTTI_GPU_MODE", "staged"};
+  for (const char* const function : {"cuMemHostAlloc", "cuMemcpyAsync"})
+    on_ranks(2, [&](Communicator& world) {
+      const Current current;
+      const OnDevice<float> small{{1, 2}}, data{std::vector<float>(std::size_t{5} << 20)};  // for which none is left
+      Communicator comm = world.split(0);
+      comm.all_reduce(small.span(), tutti::sum);  // sets up
+      world.barrier();
+      const bool fails = world.rank() == 1;
+      if (fails) fail_next(function, fake_cuda::no_memory_of_host);
+      std::string text;
+      const auto call = [&] { comm.all_reduce(data.span(), tutti::sum, {.timeout = 10s}); };
+      CHECK(code_of(call, text) == (fails ? ErrorCode::system : ErrorCode::aborted));
+      INFO(text);
+      CHECK(text.find(fails ? "all_reduce on rank 1 of 2: std::bad_alloc" : "rank 1") != text.npos);
+      world.barrier();
+    });
 }
 
 /// An all_reduce in the default stream of a context, with memory of it.

@@ -355,27 +355,34 @@ TEST_CASE("windows: what one rank registers or allocates in vain is an error on 
 TEST_CASE("windows: a rank without memory for a call on streams tells the others at once") {
   if (!may_have_windows() || counted("fake_cuda_calls") == 0) return;  // a real driver does not fail when asked to
   const Setting setting{"TUTTI_GPU_MODE", "streams"};
-  on_ranks(3, [&](Communicator& comm) {
-    const Current current;
-    constexpr std::size_t count = 1'000'000;  // more than the memory that the trial of links has left
-    const std::vector<std::size_t> counts(3, count), displacements{0, count + 1, 2 * (count + 1)};
-    const OnDevice<float> in{std::vector<float>(count)}, out{std::vector<float>(3 * (count + 1))};
-    Communicator other = comm.split(0);
-    const OnDevice<float> any{std::vector<float>(8, 1)};
-    other.all_reduce(any.span(), tutti::sum);  // sets up
-    comm.barrier();                            // an abort would end the call above where it still runs
-    const bool fails = comm.rank() == 1;
-    if (fails) fail_next("cuMemCreate", cuda::Result::out_of_memory);
-    std::string text;
-    const auto call = [&] {
-      other.all_gather_v(in.span(), out.span(), {counts, displacements}, {.timeout = std::chrono::seconds{10}});
-    };
-    CHECK(code_of(call, text) == (fails ? ErrorCode::system : ErrorCode::aborted));
-    INFO(text);
-    CHECK(text.find(fails ? "all_gather_v on rank 1 of 3: " : "rank 1") != text.npos);
-    CHECK(text.find("cuMemCreate") != text.npos);
-    comm.barrier();
-  });
+  // The function of the driver in whose place memory is refused, by the GPU or by the host: when the call is prepared,
+  // and when it is enqueued.
+  const auto check = [](const char* function, cuda::Result result, const char* name, const char* why) {
+    on_ranks(3, [&](Communicator& comm) {
+      const Current current;
+      constexpr std::size_t count = 1'000'000;  // more than the memory that the trial of links has left
+      const std::vector<std::size_t> counts(3, count), displacements{0, count + 1, 2 * (count + 1)};
+      const OnDevice<float> in{std::vector<float>(count)}, out{std::vector<float>(3 * (count + 1))};
+      Communicator other = comm.split(0);
+      const OnDevice<float> any{std::vector<float>(8, 1)};
+      other.all_reduce(any.span(), tutti::sum);  // sets up
+      comm.barrier();                            // an abort would end the call above where it still runs
+      const bool fails = comm.rank() == 1;
+      if (fails) fail_next(function, result);
+      std::string text;
+      const auto call = [&] {
+        other.all_gather_v(in.span(), out.span(), {counts, displacements}, {.timeout = std::chrono::seconds{10}});
+      };
+      CHECK(code_of(call, text) == (fails ? ErrorCode::system : ErrorCode::aborted));
+      INFO(text);
+      CHECK(text.find(fails ? name : "rank 1") != text.npos);
+      CHECK(text.find(why) != text.npos);
+      comm.barrier();
+    });
+  };
+  check("cuMemCreate", cuda::Result::out_of_memory, "all_gather_v on rank 1 of 3: ", "cuMemCreate");
+  check("cuMemCreate", fake_cuda::no_memory_of_host, "all_gather_v on rank 1 of 3: ", "bad_alloc");
+  check("cuStreamBatchMemOp", fake_cuda::no_memory_of_host, "on rank 1 of 3: ", "bad_alloc");
 }
 
 }  // namespace

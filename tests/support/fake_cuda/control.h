@@ -47,6 +47,10 @@ std::uint64_t fake_cuda_imports_mapped();
 
 namespace fake_cuda {
 
+/// A result in place of which a function throws std::bad_alloc, as the program's own code does there if the host has no
+/// memory left. Not for functions whose caller expects results other than success.
+inline constexpr auto no_memory_of_host = static_cast<tutti::cuda::Result>(-1);
+
 /// The next kernel fails with `result` when it runs.
 void fail_next_kernel(tutti::cuda::Result result);
 

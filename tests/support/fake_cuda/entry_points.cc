@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include "tests/support/fake_cuda/control.h"
@@ -55,6 +56,7 @@ struct Entry<Name, function> {
     if (!Permission::given()) return Result::not_permitted;
     if (is_unsafe_in_capture(Name::text) && spoils_captures()) return Result::capture_unsupported;
     const Result fault = injected(Name::text);
+    if (fault == no_memory_of_host) throw std::bad_alloc{};
     // A kernel fails when it runs.
     const bool later = fault >= Result::illegal_address && std::strcmp(Name::text, "cuLaunchKernel") == 0;
     if (fault != Result::success && !later) return fault;

@@ -28,7 +28,7 @@
 //   FAKE_CUDA_MISSING=cuMemMap    a function that the driver lacks
 //   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result
 //                                 (*@*=34: all calls of all functions). A kernel that fails with 700 or more fails on
-//                                 the device: all later calls do as well
+//                                 the device: all later calls do as well. -1 is std::bad_alloc (control.h)
 //   FAKE_CUDA_FAULTS=FILE         where those that came are written, and when the program ends those that did not
 //   FAKE_CUDA_LOG=FILE            where commands are written that streams run (log.cc)
 //   FAKE_CUDA_SIGNAL=9@40         the process gets signal 9 when its streams run their 40th command
