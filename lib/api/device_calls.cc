@@ -13,6 +13,7 @@
 #include "lib/api/persistent.h"
 #include "lib/api/stream_calls.h"
 #include "lib/api/stream_capture.h"
+#include "lib/base/fork_mark.h"
 #include "lib/base/gpu/commands.h"
 #include "lib/base/internals.h"
 #include "lib/gpu/device_call.h"
@@ -84,7 +85,12 @@ void DeviceCopies::on_device(const Work& work) const {
   or_abort([&] {
     cuda::Commands commands{stream_.context(), stream_.stream()};
     const cuda::KnowsOfCapture knows;
-    work(commands);
+    try {
+      work(commands);
+    } catch (...) {
+      tutti::keep_for_ever(staging_);  // copies that are in the stream go on using it
+      throw;
+    }
   });
 }
 

@@ -34,7 +34,7 @@ class DeviceCall final : public Pending {
   /// Puts the call into its stream. `submit` hands this call and the operation to the engine, before the first command
   /// that waits: from there on the driver may keep this thread, for another one that frees memory and waits for all
   /// that is in the streams, and that ends only with the operation. After an error, which it throws, nothing stays in
-  /// the stream that waits.
+  /// the stream that waits, but a copy to or from the pinned memory may.
   void enqueue(cuda::Commands& commands, const std::function<void()>& submit);
 
   void start() noexcept override;

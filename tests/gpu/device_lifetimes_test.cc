@@ -4,6 +4,7 @@
 #include <tutti/gpu.h>
 #include <tutti/tutti.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -104,6 +105,34 @@ TEST_CASE("lifetimes: pinned memory for a vector whose size is a power of two ta
   }
   CHECK(one.word().load() == 0);
   CHECK(other.word().load() == 0);
+}
+
+TEST_CASE("lifetimes: a call that fails keeps its pinned memory, which its stream may still use") {
+  if (!has_gpu() || is_thread() || counted("fake_cuda_calls") == 0) return;
+  const Setting setting{"TUTTI_GPU_MODE", "staged"};
+  on_ranks(2, [](Communicator& world) {
+    const Current current;
+    constexpr std::size_t size = std::size_t{1} << 20;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> small{{1, 2}}, data{std::vector<float>(size / sizeof(float), 1)};
+    Communicator comm = world.split(0);
+    comm.all_reduce(small.span(), tutti::sum);  // sets up
+    world.barrier();
+    const Gate gate;
+    gate.close(context(), stream.get());
+    const bool fails = world.rank() == 1;
+    if (fails) fail_next("cuLaunchHostFunc", cuda::Result::out_of_memory);  // behind the copy of the input
+    std::string text;
+    const auto call = [&] { comm.async().all_reduce(data.span(), tutti::sum, {.stream = stream.get()}).wait(); };
+    CHECK(code_of(call, text) == (fails ? ErrorCode::system : ErrorCode::aborted));
+    INFO(text);
+    const auto others = tutti::detail::PinnedMemory::take(size);
+    std::memset(others.data(), 0, size);
+    gate.open();
+    cuda::driver().cuStreamSynchronize(stream.get());
+    CHECK(std::all_of(others.data(), others.data() + size, [](std::byte one) { return one == std::byte{0}; }));
+    world.barrier();
+  });
 }
 
 TEST_CASE("lifetimes: a rank whose host has no memory for a call that is staged tells the others at once") {
