@@ -68,11 +68,17 @@ void Replays::add(const std::shared_ptr<const CapturedCall>& call) {
   all_.push_back(call);
 }
 
+/// A call whose graph is gone may have its last owner here. Letting go of it may wait for streams, which wait for the
+/// mutex in note().
 bool Replays::use(std::uint32_t window) const {
-  const std::lock_guard lock{mutex_};
-  return std::ranges::any_of(all_, [&](const auto& one) {
-    const auto call = one.lock();
-    if (!call) return false;
+  std::vector<std::shared_ptr<const CapturedCall>> calls;
+  {
+    const std::lock_guard lock{mutex_};
+    calls.reserve(all_.size());
+    for (const auto& one : all_)
+      if (auto call = one.lock()) calls.push_back(std::move(call));
+  }
+  return std::ranges::any_of(calls, [&](const auto& call) {
     const DeviceLocation& location = call->parts().location;
     return (location.input && location.input->number == window) ||
            (location.output && location.output->number == window);

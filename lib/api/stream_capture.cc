@@ -142,8 +142,12 @@ std::shared_ptr<CallOrder> StreamCapture::captured_in(std::uint64_t capture) {
 
 bool StreamCapture::use(std::uint32_t window) {
   drop_graphs();
-  const std::lock_guard lock{calls_.mutex_};
-  return replays_ && replays_->use(window);
+  std::shared_ptr<Replays> replays;  // is asked without the mutex: it may wait for streams
+  {
+    const std::lock_guard lock{calls_.mutex_};
+    replays = replays_;
+  }
+  return replays && replays->use(window);
 }
 
 void StreamCapture::close() noexcept {
