@@ -286,11 +286,12 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
 }
 
 void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, cuda::Commands& to, bool is_captured) const {
-  if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
+  constexpr auto where = DeviceParts::CopyIn::device_memory;
+  if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input, where);
   const StreamLowering lowering{*links_, lowered.areas, lowered.arithmetic, to, is_captured};
   if (lowered.traced) lowered.traced->enters();
   lowering.add(lowered.commands, lowered.traced ? lowered.traced->marks() : std::span<const StreamMark>{});
-  if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output);
+  if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output, where);
 }
 
 void StreamCalls::notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -26,8 +27,9 @@ class DeviceParts {
   cuda::Address address() const { return on_device_; }
   /// Of the copy.
   std::size_t bytes() const { return bytes_; }
-  void collect(cuda::Commands& commands, cuda::Address copy) const;
-  void spread(cuda::Commands& commands, cuda::Address copy) const;
+  enum class CopyIn : std::uint8_t { pinned_memory, device_memory };
+  void collect(cuda::Commands& commands, cuda::Address copy, CopyIn where) const;
+  void spread(cuda::Commands& commands, cuda::Address copy, CopyIn where) const;
 
  private:
   struct Piece {

@@ -71,11 +71,13 @@ Staging::Staging(const Buffer& received)
 }
 
 void Staging::copy_input(cuda::Commands& commands) const {
-  input_.parts.collect(commands, cuda::address_of(memory_.data()) + input_.in_memory);
+  input_.parts.collect(commands, cuda::address_of(memory_.data()) + input_.in_memory,
+                       DeviceParts::CopyIn::pinned_memory);
 }
 
 void Staging::copy_output(cuda::Commands& commands) const {
-  output_.parts.spread(commands, cuda::address_of(memory_.data()) + output_.in_memory);
+  output_.parts.spread(commands, cuda::address_of(memory_.data()) + output_.in_memory,
+                       DeviceParts::CopyIn::pinned_memory);
 }
 
 void Staging::copy_output(cuda::Commands& commands, std::size_t bytes) const {

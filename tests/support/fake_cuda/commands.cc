@@ -267,6 +267,12 @@ Result cuMemcpy2DAsync(const RowsCopy* rows, Stream handle) {
                      rows->from.y == 0 && rows->to.x == 0 && rows->to.y == 0;
   if (!plain || rows->from.pitch != rows->width || rows->to.pitch != rows->width)
     misuse("cuMemcpy2DAsync of rows with gaps, which the fake does not know");
+  {
+    const Lock lock{big};
+    const auto is_in_device = [](Address address) { return !is_pageable(address) && is_of_device(address); };
+    if (is_in_device(rows->from.device) && is_in_device(rows->to.device))
+      misuse("cuMemcpy2DAsync within a device, which may refuse a pitch that is not cuMemAllocPitch()'s");
+  }
   return cuMemcpyAsync(rows->to.device, rows->from.device, rows->width * rows->height, handle);
 }
 
