@@ -88,8 +88,7 @@ DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, voi
   if (!cuda::is_default(stream_)) context_ = cuda::context_of(stream_, 0);
   if (!context_) cuda::driver().cuCtxGetCurrent(&context_);
   if (!context_) {
-    static const cuda::PrimaryContext& first = *new cuda::PrimaryContext{0};
-    context_ = first.get();
+    context_ = cuda::kept_primary_context(0);
     int count = 0;
     cuda::driver().cuDeviceGetCount(&count);
     named_ = count == 1;

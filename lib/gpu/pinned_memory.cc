@@ -29,12 +29,9 @@ using AtomicWord = std::atomic<std::uint64_t>;
 /// Of the current context's device, as long as this process lives: the program may destroy other contexts, and with
 /// them what is pinned there. A reset of the device ends what is pinned here, too.
 cuda::Context primary_context() {
-  static std::mutex& mutex = *new std::mutex;
-  static auto& all = *new std::map<cuda::Device, cuda::PrimaryContext>;
   cuda::Device device = 0;
   cuda::driver().cuCtxGetDevice(&device);
-  const std::lock_guard lock{mutex};
-  return all.try_emplace(device, device).first->second.get();
+  return cuda::kept_primary_context(device);
 }
 
 std::byte* pin(std::size_t bytes) {

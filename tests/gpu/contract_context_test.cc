@@ -173,6 +173,20 @@ TEST_CASE("context: memory of no context is used by default streams of the curre
   CHECK(cuda::context_of(cuda::per_thread_stream, memory.address()) == own.context);
 }
 
+TEST_CASE("context: memory of no context, where none is current, is used in the primary one, which then stays") {
+  if (!cuda::facts_of(0).virtual_memory) return;
+  const OtherContext own;
+  cuda::SharedMemory memory;
+  {
+    const cuda::Current current{own.context};
+    memory = cuda::SharedMemory::create(0, 4096);
+  }
+  std::thread{[&] {
+    CHECK(current_context() == nullptr);
+    CHECK(cuda::device_of(cuda::context_of(nullptr, memory.address())) == 0);
+  }}.join();
+}
+
 TEST_CASE("context: each has default streams of its own, and each thread has one") {
   const Bench bench;
   const OtherContext own;

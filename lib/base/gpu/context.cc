@@ -1,5 +1,8 @@
 #include "lib/base/gpu/context.h"
 
+#include <map>
+#include <mutex>
+
 #include "lib/base/gpu/memory.h"
 #include "tutti/error.h"
 
@@ -12,6 +15,13 @@ PrimaryContext::PrimaryContext(Device device) : device_(device) {
 // A destructor does not care for the answer: at the end of a process the driver may have ended before.
 PrimaryContext::~PrimaryContext() {
   if (context_ != nullptr && available()) (void)driver().cuDevicePrimaryCtxRelease.result(device_);
+}
+
+Context kept_primary_context(Device device) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<Device, PrimaryContext>;
+  const std::lock_guard lock{mutex};
+  return all.try_emplace(device, device).first->second.get();
 }
 
 KnownContext::KnownContext(Context context) : context_(context) { driver().cuCtxGetId(context, &id_); }
@@ -60,8 +70,7 @@ Context context_of(Stream stream, Address memory) {
   // The program's stream is the default one of its current context, if that can use the memory.
   const Context current = context_of(stream);
   if (current != nullptr && device_of(current) == facts.device) return current;
-  // The primary context is the one that others use on this device; the maker of the memory keeps it alive.
-  return PrimaryContext{facts.device}.get();
+  return kept_primary_context(facts.device);  // which the runtime API would use here, too
 }
 
 Device device_of(Context context) {

@@ -25,6 +25,9 @@ class PrimaryContext {
   Context context_ = nullptr;
 };
 
+/// The primary context of a device, which is kept alive from then on as long as this process lives. Threading: any.
+Context kept_primary_context(Device device);
+
 /// A context that may end before this object, since the program destroys it or resets its device. Another one may then
 /// have its pointer, so the driver's number tells them apart.
 class KnownContext {

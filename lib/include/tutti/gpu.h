@@ -24,8 +24,9 @@ inline namespace TUTTI_ABI {
 ///            the stream already, and before the work that follows. It needs no synchronisation before or after it.
 /// Default streams: null and cudaStreamLegacy are the legacy default stream, and cudaStreamPerThread is the one of the
 ///            thread that makes the call, or starts a prepared one; all of them in the context of the memory, and where
-///            that belongs to none, as memory of cuMemCreate, in the current context. While a stream is captured that
-///            is in order with the legacy one, calls in that are Error{invalid_argument}.
+///            that belongs to none, as memory of cuMemCreate, in the current context, or in the primary one of the GPU
+///            where none of that GPU is current. While a stream is captured that is in order with the legacy one, calls
+///            in that are Error{invalid_argument}.
 /// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return once
 ///            their work is enqueued; the result is there for what follows in the stream, for another stream after
 ///            Work::wait_on(), and for the host after Work::wait(). Where ranks are threads, and where streams cannot
