@@ -375,10 +375,11 @@ TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 /// After a receive that was started: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
 /// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. That may
-/// be one of the library's, and after a call on device memory one of the GPU's driver, where CUDA must not be called.
-/// It must be short, must not wait for anything, and must not throw; it may wake a thread that calls tutti_work_test(),
-/// and free a communicator. Calls that wait return TUTTI_INVALID_ARGUMENT in it, if its thread would have to end the
-/// wait. The handle may be freed before.
+/// be one of the library's and, in a process that has made calls on device memory, one of the GPU's driver, after a
+/// call on any memory: there CUDA must not be called, nor a communicator be freed that uses it. It must be short, must
+/// not wait for anything, and must not throw; it may wake a thread that calls tutti_work_test(), and free a
+/// communicator. Calls that wait return TUTTI_INVALID_ARGUMENT in it, if its thread would have to end the wait. The
+/// handle may be freed before.
 typedef void (*tutti_done_function)(void* context);
 TUTTI_C_API tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context);
 /// Cancels nothing: the buffers must live until the operation is done.

@@ -64,9 +64,9 @@ class TUTTI_API Handle {
   MessageStatus status() const;
   /// Calls `next(error())` exactly once: now if done, else on the thread that finishes the operation. That is any
   /// thread which waits in a call of this rank, or one of the library's own.
-  /// For a call on device memory it may also be a thread of the GPU's driver, in which the stream of the call waits
-  /// for `next`: so `next` must not call CUDA, nor destroy what does, such as a communicator. No context of the
-  /// program's is current there.
+  /// In a process that has made calls on device memory it may also be a thread of the GPU's driver, after a call on any
+  /// memory, and a stream waits for `next` then: so `next` must not call CUDA, nor destroy what does, such as a
+  /// communicator. No context of the program's is current there.
   /// `next` must be short and must not throw. It may start calls, and let go of communicators. Calls that wait,
   /// iprobe() and those that make a communicator throw Error{invalid_argument} in it, if its thread would have to end
   /// the wait.
