@@ -73,7 +73,12 @@ TEST_CASE("driver: a failed call throws, and says which it was and the remedy") 
     CHECK(error.code() == ErrorCode::system);
     CHECK(std::string{error.what()}.find("cuMemAlloc") != std::string::npos);
     CHECK(std::string{error.what()}.find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos);
-    CHECK(std::string{error.what()}.find("free memory") != std::string::npos);
+    CHECK(std::string{error.what()}.find("free memory of the GPU") != std::string::npos);
+  }
+  try {
+    cuda::fail("cuMemHostAlloc", Result::out_of_memory);
+  } catch (const Error& error) {
+    CHECK(std::string{error.what()}.find("the host has no more memory to pin") != std::string::npos);
   }
 }
 

@@ -191,7 +191,10 @@ std::string text_of(Result result) { return text_by(driver(), result); }
 
 void fail(const char* function, Result result) {
   std::string_view remedy;
-  if (result == Result::out_of_memory) remedy = "; free memory of the GPU, or use smaller buffers";
+  if (result == Result::out_of_memory)
+    remedy = std::string_view{function}.starts_with("cuMemHost")
+                 ? "; the host has no more memory to pin: free some, or use smaller buffers"
+                 : "; free memory of the GPU, or use smaller buffers";
   if (result == Result::illegal_address || result == Result::launch_failed)
     remedy =
         "; an earlier kernel failed, and this process can no longer use its GPU (compute-sanitizer finds the kernel)";
