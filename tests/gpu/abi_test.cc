@@ -29,7 +29,7 @@ requires(sizeof...(Own) == sizeof...(Theirs)) struct Same<Result (*)(Own...), CU
   static_assert(version <= 12000);
 #include "lib/base/gpu/functions.inc"
 using GraphExec = void*;
-#include "tests/support/fake_cuda/graph_functions.inc"
+#include "tests/support/fake_cuda/program_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 
 static_assert(!Same<Result (*)(int, void*), CUresult (*)(int, int)>{});

@@ -13,6 +13,7 @@
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/kernel_image.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/program_calls.h"
 #include "tests/gpu/small_kernels.h"
 
 // What the tests of the driver's rules share. Each rule holds for the fake and for a real driver.
@@ -27,7 +28,6 @@ using cuda::driver;
 using cuda::HostMemory;
 using cuda::OwnEvent;
 using cuda::OwnStream;
-using cuda::Result;
 
 /// Looks until `done`, for 10 s at most.
 inline bool soon(const std::function<bool()>& done) {

@@ -55,7 +55,7 @@ TEST_CASE("driver: it starts, and says what it has") {
 
 TEST_CASE("driver: an unknown device is refused") {
   cuda::Device device = 0;
-  CHECK(driver().cuDeviceGet.result(&device, driver().devices) == Result::invalid_device);
+  CHECK(program_calls().cuDeviceGet(&device, driver().devices) == Result::invalid_device);
 }
 
 TEST_CASE("driver: errors have names") {
@@ -312,7 +312,7 @@ TEST_CASE("child: a kernel fails" * doctest::skip()) {
   Address address = 0;
   CHECK(driver().cuMemAlloc.result(&address, 4096) == Result::illegal_address);
   CHECK(driver().cuStreamQuery.result(stream.get()) == Result::illegal_address);
-  CHECK(driver().cuCtxSynchronize.result() == Result::illegal_address);
+  CHECK(program_calls().cuCtxSynchronize() == Result::illegal_address);
   CHECK_THROWS_AS((void)bench.event(), Error);
 }
 

@@ -18,11 +18,11 @@ constexpr CaptureMode global = CaptureMode::global, of_thread = CaptureMode::of_
 template <class Body>
 Result captured(Stream stream, CaptureMode mode, const Body& body) {
   Graph graph = nullptr;
-  REQUIRE(graph_calls().cuStreamBeginCapture(stream, mode) == Result::success);
+  REQUIRE(program_calls().cuStreamBeginCapture(stream, mode) == Result::success);
   body();
-  const Result result = graph_calls().cuStreamEndCapture(stream, &graph);
+  const Result result = program_calls().cuStreamEndCapture(stream, &graph);
   CHECK((graph != nullptr) == (result == Result::success));
-  if (graph != nullptr) (void)graph_calls().cuGraphDestroy(graph);
+  if (graph != nullptr) (void)program_calls().cuGraphDestroy(graph);
   return result;
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("graph: the legacy default stream is of no use while a stream is captu
           CHECK(driver().cuMemsetD8Async.result(bench.at(0), 1, 8, nullptr) == Result::capture_implicit);
         }) == Result::capture_invalidated);
   CHECK(captured(apart.get(), global, [&] { CHECK(!cuda::capture_of(nullptr).is_implicit); }) == Result::success);
-  CHECK(graph_calls().cuStreamBeginCapture(nullptr, global) == Result::capture_unsupported);
+  CHECK(program_calls().cuStreamBeginCapture(nullptr, global) == Result::capture_unsupported);
   CHECK(captured(cuda::per_thread_stream, global, [&] { CHECK(cuda::capture_of(cuda::per_thread_stream)); }) ==
         Result::success);
   CHECK(bench.word(0) == 0);

@@ -76,7 +76,7 @@ TEST_CASE("stream: synchronising the context waits for all streams") {
       to.launch(bench.spend, {1, 1}, SpendArguments{5'000'000});
       to.write(bench.at(stream == &one ? 0 : 1), 1);
     });
-  driver().cuCtxSynchronize();
+  CHECK(program_calls().cuCtxSynchronize() == Result::success);
   CHECK(bench.word(0) == 1);
   CHECK(bench.word(1) == 1);
 }
@@ -197,7 +197,7 @@ TEST_CASE("event: two of them measure time") {
     to.launch(bench.spend, {1, 1}, SpendArguments{10'000'000});
     to.record(second);
   });
-  driver().cuEventSynchronize(second);
+  CHECK(program_calls().cuEventSynchronize(second) == Result::success);
   float milliseconds = 0;
   driver().cuEventElapsedTime(&milliseconds, first, second);
   CHECK(milliseconds >= 9.0f);

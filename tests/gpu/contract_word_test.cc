@@ -129,8 +129,9 @@ TEST_CASE("word: waits and writes of one batch are in order") {
 TEST_CASE("word: single waits and writes are the same as those of a batch") {
   const Bench bench;
   const OwnStream stream = bench.stream();
-  driver().cuStreamWaitValue64(stream.get(), bench.at(0), 1, cuda::wait_value_at_least);
-  driver().cuStreamWriteValue64(stream.get(), bench.at(1), 5, 0);
+  CHECK(program_calls().cuStreamWaitValue64(stream.get(), bench.at(0), 1, cuda::wait_value_at_least) ==
+        Result::success);
+  CHECK(program_calls().cuStreamWriteValue64(stream.get(), bench.at(1), 5, 0) == Result::success);
   CHECK(not_soon([&] { return bench.word(1) == 5; }));
   bench.word(0) = 1;
   CHECK(bench.drains(stream));
@@ -140,7 +141,7 @@ TEST_CASE("word: single waits and writes are the same as those of a batch") {
 TEST_CASE("word: an address that is not a multiple of 8 is refused") {
   const Bench bench;
   const OwnStream stream = bench.stream();
-  CHECK(driver().cuStreamWriteValue64.result(stream.get(), bench.at(0) + 4, 1, 0) == Result::invalid_value);
+  CHECK(program_calls().cuStreamWriteValue64(stream.get(), bench.at(0) + 4, 1, 0) == Result::invalid_value);
 }
 
 TEST_CASE("pending: memory can be allocated, and events queried, while a stream waits") {

@@ -17,9 +17,9 @@
 #include "lib/gpu/pinned_memory.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/gate.h"
-#include "tests/gpu/graphs.h"
 #include "tests/gpu/on_device.h"
 #include "tests/gpu/other_context.h"
+#include "tests/gpu/program_calls.h"
 #include "tests/gpu/windows.h"
 #include "tests/support/scratch.h"
 
@@ -35,13 +35,13 @@ using tutti::testing::counted;
 using tutti::testing::Current;
 using tutti::testing::fail_next;
 using tutti::testing::Gate;
-using tutti::testing::graph_calls;
 using tutti::testing::has_gpu;
 using tutti::testing::has_kernels;
 using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
 using tutti::testing::OnDevice;
 using tutti::testing::OtherContext;
+using tutti::testing::program_calls;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
 
@@ -225,7 +225,7 @@ TEST_CASE("lifetimes: the program may reset its GPU between communicators") {
         world.barrier();
         comm.reset();
         world.barrier();
-        CHECK(graph_calls().cuDevicePrimaryCtxReset(tutti::testing::own_device()) == cuda::Result::success);
+        CHECK(program_calls().cuDevicePrimaryCtxReset(tutti::testing::own_device()) == cuda::Result::success);
         world.barrier();
       }
     });

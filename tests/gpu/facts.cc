@@ -57,7 +57,7 @@ void images() {
               std::getenv("SMALL_KERNELS") ? "binary" : "PTX", 1e3 * (now() - begin));
   adds(bench, bench.primary.get(), "the primary context");
   Context own = nullptr;
-  driver().cuCtxCreate(&own, 0, 0);
+  (void)program_calls().cuCtxCreate(&own, 0, 0);
   adds(bench, own, "a context of our own, same CUkernel");
   Context popped = nullptr;
   driver().cuCtxPopCurrent(&popped);
@@ -68,7 +68,7 @@ void images() {
       "  kernel launched into a stream of another context than the current one: %d; memops there: %d; copy there: %d\n",
       static_cast<int>(
           driver().cuLaunchKernel.result(bench.add, 1, 1, 1, 1, 1, 1, 0, other.get(), parameters, nullptr)),
-      static_cast<int>(driver().cuStreamWriteValue64.result(other.get(), bench.at(0), 1, 0)),
+      static_cast<int>(program_calls().cuStreamWriteValue64(other.get(), bench.at(0), 1, 0)),
       static_cast<int>(driver().cuMemcpyAsync.result(bench.device.address(), bench.at(0), 8, other.get())));
   driver().cuCtxDestroy(own);
 }

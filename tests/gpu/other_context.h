@@ -1,13 +1,14 @@
 #pragma once
 
-#include "lib/base/gpu/driver.h"
+#include "tests/gpu/program_calls.h"
 
 namespace tutti::testing {
 
 /// A context beside the primary one, which is not current.
 struct OtherContext {
   explicit OtherContext(cuda::Device device = 0) {
-    cuda::driver().cuCtxCreate(&context, 0, device);
+    const cuda::Result result = program_calls().cuCtxCreate(&context, 0, device);
+    if (result != cuda::Result::success) cuda::fail("cuCtxCreate", result);
     cuda::Context popped = nullptr;
     cuda::driver().cuCtxPopCurrent(&popped);
   }

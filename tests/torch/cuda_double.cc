@@ -26,6 +26,7 @@
 #include "lib/base/gpu/driver.h"
 #include "lib/base/gpu/memory.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/program_calls.h"
 
 namespace {
 
@@ -35,6 +36,7 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
 using tutti::testing::CapturedGraph;
+using tutti::testing::program_calls;
 
 const Device gpu{c10::DeviceType::CUDA, 0};
 constexpr StreamId pool = 32;
@@ -95,7 +97,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeEvent(void* event) const override {
     const cuda::Current here{context()};
-    cuda::driver().cuEventSynchronize(static_cast<cuda::OwnEvent*>(event)->get());
+    const cuda::Result result = program_calls().cuEventSynchronize(static_cast<cuda::OwnEvent*>(event)->get());
+    if (result != cuda::Result::success) cuda::fail("cuEventSynchronize", result);
   }
   void destroyEvent(void* event, const DeviceIndex) const noexcept override {
     delete static_cast<cuda::OwnEvent*>(event);

@@ -165,12 +165,6 @@ Result cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device device
   return Result::invalid_value;
 }
 
-Result cuDeviceCanAccessPeer(int* can, Device from, Device to) {
-  if (!is_device(from) || !is_device(to)) return Result::invalid_device;
-  *can = from != to && settings().peer_access;
-  return Result::success;
-}
-
 Result cuDevicePrimaryCtxRetain(Context* context, Device device) {
   if (!is_device(device)) return Result::invalid_device;
   const Lock lock{big};

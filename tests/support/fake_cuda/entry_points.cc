@@ -76,14 +76,14 @@ struct Found {
     static constexpr const char* text = #name;    \
   };
 #include "lib/base/gpu/functions.inc"
-#include "tests/support/fake_cuda/graph_functions.inc"
+#include "tests/support/fake_cuda/program_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 
 const Found table[] = {
 #define TUTTI_DRIVER_FUNCTION(name, version, ...) \
   {#name, version, reinterpret_cast<void*>(&Entry<Name_##name, &name>::call)},
 #include "lib/base/gpu/functions.inc"
-#include "tests/support/fake_cuda/graph_functions.inc"
+#include "tests/support/fake_cuda/program_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 };
 

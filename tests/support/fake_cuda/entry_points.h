@@ -11,7 +11,7 @@ using GraphExec = void*;
 // The functions of the driver, without what all have in common (entry_points.cc).
 #define TUTTI_DRIVER_FUNCTION(name, version, ...) Result name(__VA_ARGS__);
 #include "lib/base/gpu/functions.inc"
-#include "tests/support/fake_cuda/graph_functions.inc"
+#include "tests/support/fake_cuda/program_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 
 }  // namespace fake_cuda
