@@ -13,6 +13,7 @@
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/kernel_image.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/program_calls.h"
 #include "tests/gpu/small_kernels.h"
 
@@ -25,7 +26,6 @@ using cuda::Commands;
 using cuda::Context;
 using cuda::DeviceMemory;
 using cuda::driver;
-using cuda::HostMemory;
 using cuda::OwnEvent;
 using cuda::OwnStream;
 

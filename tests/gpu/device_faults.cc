@@ -28,6 +28,7 @@
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/memory.h"
 #include "tests/gpu/graphs.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/on_device.h"
 
 namespace cuda = tutti::cuda;
@@ -167,7 +168,7 @@ class Rank {
   const cuda::PrimaryContext primary_{tutti::testing::own_device()};
   const cuda::Current current_{primary_.get()};
   const std::array<cuda::OwnStream, 2> streams_{cuda::OwnStream{primary_.get()}, cuda::OwnStream{primary_.get()}};
-  const cuda::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck
+  const tutti::testing::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck
   std::vector<std::unique_ptr<cuda::DeviceMemory>> vectors_;
   std::vector<Call> calls_;
   std::vector<tutti::testing::CapturedGraph> graphs_;

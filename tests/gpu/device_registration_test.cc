@@ -21,6 +21,7 @@
 #include "lib/group/context.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/expandable_segment.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/on_device.h"
 #include "tests/gpu/windows.h"
 #include "tests/support/scratch.h"
@@ -41,6 +42,7 @@ using tutti::testing::data_of;
 using tutti::testing::get;
 using tutti::testing::has_gpu;
 using tutti::testing::has_kernels;
+using tutti::testing::HostMemory;
 using tutti::testing::is_thread;
 using tutti::testing::may_have_windows;
 using tutti::testing::on_ranks;
@@ -322,7 +324,7 @@ TEST_CASE("windows: memory of calls that are on their way stays registered, and 
   constexpr std::size_t n = 2;
   const Current of_all;
   const std::array<cuda::OwnStream, n> streams{cuda::OwnStream{context()}, cuda::OwnStream{context()}};
-  const cuda::HostMemory gate{sizeof(std::uint64_t)};
+  const HostMemory gate{sizeof(std::uint64_t)};
   *reinterpret_cast<std::uint64_t*>(gate.data()) = 0;
   const std::array<OnDevice<float>, n> data{OnDevice<float>{std::vector<float>(1000)},
                                             OnDevice<float>{std::vector<float>(1000)}};

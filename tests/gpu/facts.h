@@ -12,6 +12,7 @@
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/kernel_image.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/program_calls.h"
 #include "tests/gpu/small_kernels.h"
 

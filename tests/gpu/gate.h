@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "lib/base/gpu/commands.h"
-#include "lib/base/gpu/memory.h"
+#include "tests/gpu/host_memory.h"
 
 namespace tutti::testing {
 
@@ -24,7 +24,7 @@ class Gate {
   void open() const { reinterpret_cast<std::atomic<std::uint64_t>*>(memory_.data())->store(1); }
 
  private:
-  cuda::HostMemory memory_{4096};
+  HostMemory memory_{4096};
 };
 
 }  // namespace tutti::testing

@@ -22,6 +22,7 @@
 #include "lib/compute/gpu/image.h"
 #include "lib/compute/gpu/table.h"
 #include "lib/gpu/device_kernels.h"
+#include "tests/gpu/host_memory.h"
 
 using namespace tutti;
 using compute::gpu::FoldArguments;
@@ -160,8 +161,8 @@ class Ranks {
   const cuda::Current current_{primary_.get()};
   const detail::DeviceKernels& kernels_ = detail::DeviceKernels::get();
   std::vector<cuda::OwnStream> streams_;
-  const cuda::HostMemory words_{words_size};
-  const cuda::HostMemory results_{ranks * most_bytes};
+  const testing::HostMemory words_{words_size};
+  const testing::HostMemory results_{ranks * most_bytes};
   const cuda::DeviceMemory memory_{2 * ranks * most_bytes + 256 * ranks};
   std::uint64_t number_ = 0;
 };

@@ -21,6 +21,7 @@
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/kernel_image.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/small_kernels.h"
 
 namespace {

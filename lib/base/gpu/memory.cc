@@ -89,30 +89,7 @@ bool ask_whether_device_memory(const void* pointer) noexcept {
   }
 }
 
-// Each delegates, so that its destructor releases what it has if a later call throws.
-
-HostMemory::HostMemory(std::size_t size) : HostMemory() {
-  context_ = current();
-  size_ = size;
-  const KnowsOfCapture knows;
-  void* data = nullptr;
-  driver().cuMemHostAlloc(&data, size, host_portable | host_mapped);
-  data_ = static_cast<std::byte*>(data);
-  driver().cuMemHostGetDevicePointer(&address_, data, 0);
-}
-
-HostMemory& HostMemory::operator=(HostMemory&& other) noexcept {
-  std::swap(context_, other.context_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  std::swap(address_, other.address_);
-  return *this;
-}
-
-HostMemory::~HostMemory() {
-  if (data_ != nullptr) release_in(context_, [&](const Driver& call) { (void)call.cuMemFreeHost.result(data_); });
-}
-
+/// Delegates, so that its destructor releases what it has if a later call throws.
 RegisteredMemory::RegisteredMemory(void* data, std::size_t size) : RegisteredMemory() {
   context_ = current();
   const KnowsOfCapture knows;

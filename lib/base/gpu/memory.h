@@ -51,27 +51,6 @@ inline bool is_device_memory(const void* pointer) noexcept {
 /// An address as the library's interfaces take it.
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
-/// Pinned memory of the host: `size` bytes, of a page's alignment, which all devices can use.
-class HostMemory {
- public:
-  HostMemory() = default;
-  explicit HostMemory(std::size_t size);
-  HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
-  HostMemory& operator=(HostMemory&& other) noexcept;
-  ~HostMemory();
-
-  std::byte* data() const { return data_; }
-  std::size_t size() const { return size_; }
-  /// Where devices see it.
-  Address address() const { return address_; }
-
- private:
-  KnownContext context_;
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-  Address address_ = 0;
-};
-
 /// Makes memory that the host already has, such as a mapping shared between processes, usable for all devices.
 /// `data` and `size` are multiples of the page's size.
 class RegisteredMemory {

@@ -20,6 +20,7 @@
 #include "lib/base/gpu/memory.h"
 #include "lib/base/half.h"
 #include "lib/compute/gpu/image.h"
+#include "tests/gpu/host_memory.h"
 #include "tests/gpu/kernels/cases.h"
 #include "tests/gpu/kernels/conversions.h"
 #include "tutti/error.h"
@@ -145,7 +146,7 @@ void in_parallel(std::uint64_t count, Part part) {
 void check_narrowing(Gpu& gpu, const cuda::KernelImage& image) {
   constexpr std::uint64_t all = std::uint64_t{1} << 32, piece = std::uint64_t{1} << 26;
   const cuda::DeviceMemory device{piece * 4};
-  const cuda::HostMemory host{piece * 4};
+  const testing::HostMemory host{piece * 4};
   const cuda::Kernel kernel = image.kernel("narrow");
   std::atomic<std::uint64_t> wrong_f16{0}, wrong_bf16{0};
   for (std::uint64_t first = 0; first < all; first += piece) {
