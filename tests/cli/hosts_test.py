@@ -5,6 +5,7 @@ Exit code 77 and a reason where this process may not make network namespaces.
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -51,6 +52,16 @@ class Hosts(Case):
         self.assertGreater(self.time_of("--rate", "100mbit"), least)
         self.assertGreater(self.time_of("--slow", "1:100mbit"), least)
         self.assertGreater(self.time_of("--slow", "0:100mbit"), least)
+
+    def test_no_link_but_that_of_the_slow_host_is_slow(self):
+        for slow in range(3):
+            done = hosts(3, "--slow", f"{slow}:100mbit", "--once", "sh", "-c",
+                         "for host in 0 1 2; do nsenter --net=/run/netns/host$host tc qdisc show dev wire0;"
+                         " tc qdisc show dev port0.$host; done")
+            self.assertEqual(done.code, 0, done)
+            rates = re.findall(r" rate (\S+) ", done.out)
+            wanted = [["500Mbit", "100Mbit"][host == slow] for host in range(3) for _ in ("out of it", "into it")]
+            self.assertEqual(rates, wanted, done)
 
     def test_a_rank_may_end_while_its_last_message_is_on_its_way(self):
         # At this rate it takes 0.8 s, and its receiver asks what keeps it after 0.2 s.
