@@ -218,7 +218,7 @@ install_packages() {
   say "missing: $*"
   if ! have apt-get; then
     say "Please install them with this system's package manager. By their names elsewhere:" \
-      "  Fedora: gcc-c++ meson ninja-build pkgconf asio-devel fmt-devel openssl-devel doctest-devel cli11-devel json-devel cmark-devel" \
+      "  Fedora: gcc-c++ meson ninja-build pkgconf asio-devel fmt-devel openssl-devel doctest-devel cli11-devel json-devel pugixml-devel cmark-devel" \
       "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json pugixml cmark"
     exit 3
   fi

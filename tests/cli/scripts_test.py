@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 
 import harness
@@ -41,6 +42,14 @@ class Scripts(Case):
                        env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
             self.assertEqual(done.code, 0, done)
             self.assertSays(done.out, rf"\+ tools/wheel build-python-dist -Dgpu={wanted}\n")
+
+    def test_what_is_missing_is_named_for_every_system_that_has_a_list(self):
+        done = run("/bin/sh", "-c", f". {TOOLS}/lib.sh; have() {{ false; }}; install_packages $(missing_to_build)")
+        self.assertEqual(done.code, 3, done)
+        missing = re.search("(?m)^missing: (.*)$", done.out).group(1).split()
+        lists = dict(re.findall("(?m)^  (Fedora|Arch): +(.*)$", done.out))
+        self.assertEqual({system: len(names.split()) for system, names in lists.items()},
+                         {system: len(missing) for system in ("Fedora", "Arch")}, done)
 
     def test_a_folder_that_holds_anything_but_wheels_is_not_for_a_wheel(self):
         for name in ("thesis.txt", ".hidden", "..more", "folder.whl/", "link"):
