@@ -7,6 +7,7 @@ import shutil
 
 import harness
 from harness import Case, run
+from rival_stage import script
 
 TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
 
@@ -96,6 +97,32 @@ class Peers(Case):
             self.assertEqual(done.code, code, done)
             self.assertSays(done.out, r"-m pip install --quiet mpich==", r"== build\n")
             self.assertEqual("Not installed: openmpi5 (" in done.err, code == 3, done)
+
+
+# Makes environments, and in place of the tests of Python says and does this.
+TESTED_PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  tests/python/run.py) echo "LAST"; exit CODE ;;
+esac
+"""
+
+
+class Test(Case):
+    def test_python_that_ends_badly_has_failed_whatever_it_counted(self):
+        (self.folder / "tools").mkdir()
+        (self.folder / "bin").mkdir()
+        shutil.copy(TOOLS / "test", self.folder / "tools")
+        (self.folder / "tools/lib.sh").write_text((TOOLS / "lib.sh").read_text() + "install_packages() { :; }\n")
+        script(self.folder / "tools/wheel", "#!/bin/sh\n")
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        for last, code, counted in (("3 0 1", 0, (7, 0, 1)), ("3 0 1", 134, (4, 1, 0)), ("2 1 1", 1, (6, 1, 1)),
+                                    ("Aborted", 134, (4, 1, 0))):
+            with self.subTest(last=last, code=code):
+                script(self.folder / "bin/python3", TESTED_PYTHON.replace("LAST", last).replace("CODE", str(code)))
+                done = run(self.folder / "tools/test", "python", env={"PATH": path})
+                self.assertEqual(done.lines[-1], "{} passed, {} failed, {} skipped".format(*counted), done)
+                self.assertEqual(done.code, int(code != 0), done)
 
 
 if __name__ == "__main__":
