@@ -8,6 +8,10 @@ import shutil
 import harness
 from harness import Case, tutti
 
+# The first line of a file of rows.
+HEADER = ("transport,collective,ranks,size,bytes,side,setting,repetition,cores,time_us,min_us,p95_us,loop_us,skew_us,"
+          "iterations,wrong,probe_before_ns,probe_after_ns,trouble")
+
 # A side: it tells its version; rank 0 notes that it was started, and says what this test wants to hear. TIME may depend
 # on $setting.
 SIDE = """#!/bin/sh
