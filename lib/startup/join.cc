@@ -97,10 +97,16 @@ void fill_peers(Context& context, const std::vector<RankInfo>& rank_infos) {
   for (std::size_t i = 0; i < rank_infos.size(); ++i) {
     context.peers[i].host = rank_infos[i].host;
     context.peers[i].process = rank_infos[i].process;
-    context.peers[i].traces = rank_infos[i].traces;
+    context.peers[i].traces = rank_infos[i].trace != 0;
     context.peers[i].place = {rank_infos[i].cache, rank_infos[i].node};
   }
+  // All agree on the number of the first rank that keeps a trace.
+  const auto first = std::ranges::find_if(rank_infos, [](const RankInfo& rank_info) { return rank_info.trace != 0; });
+  if (context.recorder) context.recorder->set_world(first->trace);
 }
+
+/// As in RankInfo.
+std::uint64_t trace_number(const Context& context) { return context.recorder ? context.recorder->number() : 0; }
 
 std::vector<std::string> names_of(const Context& context) {
   std::vector<std::string> names;
@@ -140,7 +146,8 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
                       .cache = place.cache,
                       .node = place.node,
                       .shm = transport->address(),
-                      .board_limit = options.board_limit};
+                      .board_limit = options.board_limit,
+                      .trace = trace_number(context)};
   const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
   std::vector<std::string> addresses;
   for (const RankInfo& rank_info : rank_infos) addresses.push_back(rank_info.shm);
@@ -176,7 +183,7 @@ RankInfo rank_info_of(const Context& context, const JoinOptions& options, const 
           .fingerprint = fingerprint(context.key),
           .encrypted = options.tls_proxies != nullptr,
           .board_limit = options.board_limit,
-          .traces = context.recorder != nullptr,
+          .trace = trace_number(context),
           .families = options.families};
 }
 
@@ -344,7 +351,8 @@ void join_ranks(Context& context, const JoinOptions& options) {
   context.engine->set_recorder(context.recorder);
   context.inline_messages = options.inline_messages;
   if (options.size == 1 && !options.store) {
-    fill_peers(context, {{.host = host_name(), .process = fmt::format("pid {}", getpid())}});
+    fill_peers(context,
+               {{.host = host_name(), .process = fmt::format("pid {}", getpid()), .trace = trace_number(context)}});
     set_failure_router(context);
     return;
   }

@@ -20,7 +20,7 @@ namespace {
 template <class Published>
 constexpr std::string_view head;
 template <>
-constexpr std::string_view head<RankInfo> = "tutti rank_info 4\n";
+constexpr std::string_view head<RankInfo> = "tutti rank_info 5\n";
 template <>
 constexpr std::string_view head<RankAccess> = "tutti rank_access 2\n";
 
@@ -48,7 +48,7 @@ void for_each_published(Published& rank_info, const Visit& visit) {
   visit("fingerprint", rank_info.fingerprint);
   visit("encrypted", rank_info.encrypted);
   visit("board_limit", rank_info.board_limit);
-  visit("traces", rank_info.traces);
+  visit("trace", rank_info.trace);
   visit("families", rank_info.families);
 }
 

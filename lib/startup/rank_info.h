@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct RankInfo {
   std::string fingerprint = {};  ///< of the key
   bool encrypted = false;        ///< its connections are
   std::size_t board_limit = 0;   ///< bytes that it would contribute over a board
-  bool traces = false;           ///< it keeps a trace
+  std::uint64_t trace = 0;       ///< number of its trace's recorder; 0: it keeps none
   std::string families = {};     ///< of addresses that its host has besides loopback: "4", "6", "46"; empty: unknown
 
   std::string encode() const;

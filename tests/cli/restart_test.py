@@ -61,6 +61,13 @@ class OneNode(Case):
                 'echo $TORCHELASTIC_RESTART_COUNT; exit $((1 - TORCHELASTIC_RESTART_COUNT))'))
             self.assertEqual((done.code, (self.folder / "rank-0.log").read_text()), (0, "0\n1\n"), done)
 
+    def test_a_trace_has_the_calls_of_every_attempt(self):
+        trace = self.folder / "t.json"
+        done = tutti("run", "-n", "2", "--max-restarts", "1", "--trace", trace, *script(
+            f'{harness.JOIN} && exit $((1 - TORCHELASTIC_RESTART_COUNT))'))
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(tutti("trace", trace).out, r"(?m)^all_reduce +\S+ +2 +4000 +2 ")
+
     def test_what_no_restart_can_help_is_not_tried_again(self):
         for words, code in ((["no-such-program"], 127), ([self.folder], 126)):
             done = tutti("run", "--max-restarts", "3", *words)

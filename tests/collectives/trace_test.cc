@@ -217,6 +217,27 @@ TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls 
   }
 }
 
+TEST_CASE("what joins twice has calls and arrows of its own each time in one trace") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(name_of(kind));
+    const Folder folder;
+    const Setting file{"TUTTI_TRACE_FILE", folder.name + "/t.json"};
+    for (int times = 0; times < 2; ++times)
+      run_ranks({.ranks = usual_ranks, .kind = kind}, [](Communicator& comm) {
+        std::vector<float> data(1000, 1);
+        comm.all_reduce(data, sum);
+        auto pair = comm.split(comm.rank() == 1 ? 1 : 0, 0);
+        pair.all_reduce(data, sum);
+      });
+    const auto events = read_trace(std::getenv("TUTTI_TRACE_FILE"));
+    CHECK(trace_trouble(events) == "");
+    std::set<std::string> groups;
+    for (const TraceEvent& event : events)
+      if (event.text("collective") == "all_reduce") groups.insert(event.text("group"));
+    CHECK(groups.size() == 2 * 3);
+  }
+}
+
 TEST_CASE("calls in allocated memory are in the trace, in two rounds") {
   const auto events = trace_of({.ranks = usual_ranks, .kind = Kind::shm}, [](Communicator& comm) {
     const SharedArray<float> array = allocate<float>(comm, 50'000);

@@ -89,6 +89,13 @@ Recorder::~Recorder() {
   flush();
 }
 
+std::uint64_t Recorder::number() const noexcept {
+  constexpr int bits_of_pid = 22;  // at most
+  const Memory& memory = mapping_.memory();
+  const auto opened = static_cast<std::uint64_t>(memory.opened.nanoseconds);
+  return (opened << bits_of_pid) + static_cast<std::uint64_t>(memory.pid);
+}
+
 std::uint8_t Recorder::name(std::string_view algorithm) noexcept {
   Memory& memory = mapping_.memory();
   algorithm = algorithm.substr(0, memory.name[0].size() - 1);
@@ -108,7 +115,10 @@ std::uint16_t Recorder::add_group(std::uint64_t id, int rank, std::span<const in
   const std::uint32_t index = memory.groups.load(std::memory_order_relaxed);
   if (index == Memory::most_groups) return no_group;
   Group& group = memory.group[index];
-  group = {.id = id, .size = static_cast<std::int32_t>(members.size()), .rank = rank, .members = memory.members_used};
+  group = {.id = id ^ world_,
+           .size = static_cast<std::int32_t>(members.size()),
+           .rank = rank,
+           .members = memory.members_used};
   if (members.size() <= Memory::most_members - memory.members_used) {
     std::copy(members.begin(), members.end(), memory.members.begin() + memory.members_used);
     memory.members_used += static_cast<std::uint32_t>(members.size());

@@ -38,6 +38,11 @@ class Recorder {
     __builtin_prefetch(&records_[(written_ + 8) & mask_], 1);  // it has not been in any cache for a long time
     mapping_.memory().written.store(++written_, std::memory_order_release);
   }
+  /// No other recorder's; not 0.
+  std::uint64_t number() const noexcept;
+  /// A number on which the ranks of this world agree. It tells their communicators from those of another connect() or
+  /// attempt in the same file, which have the same ids. Call it before add_group().
+  void set_world(std::uint64_t number) noexcept { world_ = number; }
   /// A number for an algorithm's name, to be used in records.
   std::uint8_t name(std::string_view algorithm) noexcept;
   /// The same for a communicator.
@@ -68,6 +73,7 @@ class Recorder {
   Record* records_;
   std::uint64_t mask_;
   std::uint64_t written_ = 0;
+  std::uint64_t world_ = 0;
   std::uint32_t last_name_ = 0;
 };
 

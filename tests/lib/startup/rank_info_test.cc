@@ -38,13 +38,13 @@ std::pair<int, std::string> complaint(const std::vector<RankFamilies>& ranks) {
 
 TEST_CASE("the information that a rank publishes comes back as it was") {
   RankInfo sent = rank_info("h", "46");
-  sent.traces = true;
+  sent.trace = ~std::uint64_t{0};
   sent.cache = "0-3,8-11";
   sent.board_limit = ~std::size_t{0};
   const RankInfo read = RankInfo::decode(sent.encode(), 0);
   CHECK(read.encode() == sent.encode());
   CHECK(read.families == "46");
-  CHECK(read.traces);
+  CHECK(read.trace == sent.trace);
   CHECK(read.cache == sent.cache);
   CHECK(read.node.empty());
   CHECK(read.board_limit == sent.board_limit);
@@ -67,10 +67,10 @@ TEST_CASE("a rank_info of another version, or with a line too few, too many or o
   const std::string good = rank_info("h", "46").encode();
   std::vector<std::string> wrong{"", "h", good + "more=1\n", good.substr(0, good.size() - 1),
                                  "tutti rank_info 2\n" + good};
-  for (const auto& [from, to] : {std::pair{"rank_info 4", "rank_info 5"},
+  for (const auto& [from, to] : {std::pair{"rank_info 5", "rank_info 6"},
                                  {"quota=0", "quota=-1"},
                                  {"quota=0", "quota=x"},
-                                 {"traces=false", "traces=no"},
+                                 {"trace=0", "trace=no"},
                                  {"quota=0\n", ""},
                                  {"host=", "guest="}}) {
     std::string changed = good;
