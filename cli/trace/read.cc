@@ -125,8 +125,9 @@ void Reader::read(const Json& event) {
   if (phase != "X" && name != "tutti_rank") return;
   const auto args = get<Json>(event, "args");
   if (phase != "X") {
-    file_.ranks[get<int>(event, "pid")] = {get<std::string>(args, "host"), get<std::uint64_t>(args, "lost"),
-                                           get<std::int64_t>(args, "uncertainty_ns"), get<int>(args, "clock_of_rank")};
+    TracedRank& rank = file_.ranks[get<int>(event, "pid")];  // it writes more than once if it fails, or joins again
+    rank = {get<std::string>(args, "host"), rank.lost + get<std::uint64_t>(args, "lost"),
+            get<std::int64_t>(args, "uncertainty_ns"), get<int>(args, "clock_of_rank")};
     return;
   }
   if (name == "away") away_[get<int>(event, "pid")].push_back(span_of(event));

@@ -99,7 +99,7 @@ void report(const std::string& path) {
   fmt::print("{}: {} ranks, {} calls, {} in calls\n", path, trace.ranks.size(), trace.calls.size(),
              duration_text(verdicts.in_calls));
   for (const auto& [rank, who] : trace.ranks) {
-    if (who.lost > 0) fmt::print("rank {}: its {} oldest records are lost\n", rank, who.lost);
+    if (who.lost > 0) fmt::print("rank {}: {} of its records are lost\n", rank, who.lost);
     if (who.uncertainty != 0)
       fmt::print("rank {} (host {}): {}\n", rank, who.host,
                  who.uncertainty < 0 ? "its clock was not compared with that of the others' hosts"

@@ -286,6 +286,14 @@ class Trace(harness.Case):
             done = tutti("plan", "--html", self.folder / "page.html", "--trace", self.file)
             self.assertEqual(done.code, 6, done)
 
+    def test_records_that_a_rank_has_lost_before_each_time_it_wrote_are_summed(self):
+        trace = made_up_ring(slow_link=None)
+        for mark in (marks := [e for e in trace["traceEvents"] if e["name"] == "tutti_rank"]):
+            mark["args"]["lost"] = 3 * mark["pid"]
+        self.file.write_text(json.dumps({**trace, "traceEvents": trace["traceEvents"] + marks}))
+        lost = re.findall(r"(?m)^rank (\d): (\d+) of its records are lost", tutti("trace", self.file).out)
+        self.assertEqual(lost, [("1", "6"), ("2", "12")])
+
     def test_slices_of_one_size_do_not_pass_at_the_same_time_in_a_prediction(self):
         for size, slices, time, predicted in ((1 << 20, 16, 100, 1600), (8, 1, 5, 5)):
             self.file.write_text(json.dumps(made_up_slices(size, slices, time)))
