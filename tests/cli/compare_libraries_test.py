@@ -198,7 +198,7 @@ class Invented(Stage):
                          {"tutti", "openmpi", "limit"})
         rows = list(csv.DictReader(io.StringIO(self.bench(*words, "--format", "csv").out)))
         self.assertEqual([r["side"] for r in rows[:3]], ["tutti", "openmpi", "limit"])
-        self.assertEqual({r["ratio"] for r in rows}, {"1.50"})
+        self.assertEqual({(r["ratio"], r["to_limit"]) for r in rows}, {("1.500000", "2.000000")})
 
     def test_wrong_wishes_are_told_before_anything_starts(self):
         for code, words, rivals, says in (

@@ -17,7 +17,9 @@ std::string microseconds(double value) {
 /// A name longer than a column would put the columns behind it out of line.
 std::size_t width_of(const std::string& side) { return std::max<std::size_t>(9, side.size()); }
 
-std::string quotient(const std::optional<double>& value) { return value ? fmt::format("{:.2f}", *value) : "-"; }
+std::string quotient(const std::optional<double>& value, int digits = 2) {
+  return value ? fmt::format("{:.{}f}", *value, digits) : "-";
+}
 
 }  // namespace
 
@@ -85,7 +87,7 @@ std::string comparison_csv_rows(const Comparison& comparison, const std::vector<
     std::replace(why.begin(), why.end(), ',', ';');
     text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", measure::name_of(point.call), point.transport,
                         point.ranks, point.size, name_of(comparison.state), comparison.by_loop ? "loop" : "single",
-                        side, cells, quotient(comparison.ratio()), quotient(comparison.to_limit()), why);
+                        side, cells, quotient(comparison.ratio(), 6), quotient(comparison.to_limit(), 6), why);
   }
   return text;
 }
