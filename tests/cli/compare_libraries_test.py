@@ -197,6 +197,10 @@ class Invented(Stage):
         self.assertEqual({t.text for t in picture.findall(".//{*}g/{*}text")} & {"tutti", "openmpi", "limit"},
                          {"tutti", "openmpi", "limit"})
         rows = list(csv.DictReader(io.StringIO(self.bench(*words, "--format", "csv").out)))
+        self.side("self", time="2.0", before='[ "$setting" != free ] || exit 9')
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1")
+        self.assertEqual(done.code, 3, done)
+        self.assertSays(done.out, r"64 B +single +2.00 +1.00 +1.00 .*tutti:bound .*; tutti: free: exit code 9")
         self.assertEqual([r["side"] for r in rows[:3]], ["tutti", "openmpi", "limit"])
         self.assertEqual({(r["ratio"], r["to_limit"]) for r in rows}, {("1.500000", "2.000000")})
 

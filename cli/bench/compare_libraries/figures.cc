@@ -82,7 +82,8 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
     if (row.point != point) continue;
     comparison.by_loop = row.by_loop();
     if (row.wrong > 0) comparison.troubles[row.side] = "WRONG DATA";
-    if (!row.trouble.empty()) comparison.troubles.try_emplace(row.side, row.trouble);
+    if (!row.trouble.empty())
+      comparison.troubles.try_emplace(row.side, row.side == own ? row.setting + ": " + row.trouble : row.trouble);
     const bool wanted = row.side != own || (row.setting == allocated) == in_allocated;
     if (row.good() && row.state == state && wanted) times[{row.side, row.setting}].push_back(row.time());
   }
@@ -93,7 +94,7 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
     if (!is_new && figure.median < place->second.median) place->second = figure;
   }
   for (const auto& [side, figure] : comparison.sides)
-    if (comparison.troubles[side] != "WRONG DATA") comparison.troubles.erase(side);
+    if (side != own && comparison.troubles[side] != "WRONG DATA") comparison.troubles.erase(side);
   return comparison;
 }
 

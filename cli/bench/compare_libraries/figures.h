@@ -28,7 +28,7 @@ struct Comparison {
   State state = State::mixed;
   bool by_loop = false;
   std::map<std::string, Figure> sides;
-  std::map<std::string, std::string> troubles;  ///< of sides that have no figure
+  std::map<std::string, std::string> troubles;  ///< of sides that have no figure, and of tutti in any setting
 
   std::optional<Figure> of(const std::string& side) const;
   /// Name of the fastest rival; empty if there is none.
