@@ -95,12 +95,8 @@ bool stay_on(int core) {
   return ::sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-RankSync::RankSync(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress)
-    : shared_(shared),
-      rank_(rank),
-      ranks_(ranks),
-      awake_(ranks * threads <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN))),
-      progress_(std::move(progress)) {
+RankSync::RankSync(Shared* shared, int rank, int ranks, int threads, int cores, std::function<void()> progress)
+    : shared_(shared), rank_(rank), ranks_(ranks), awake_(ranks * threads <= cores), progress_(std::move(progress)) {
   // Touched now, so that no page is mapped between two timed calls.
   std::memset(begin_of(rank), 0, sizeof shared->begin[rank]);
   std::memset(end_of(rank), 0, sizeof shared->end[rank]);
@@ -180,9 +176,8 @@ std::uint64_t RankSync::sum(std::uint64_t mine) {
   return all;
 }
 
-double RankSync::probe() {
-  if (ranks_ < 2) return 0;
-  const std::vector<int> cores = first_two_cores();
+double RankSync::probe(std::span<const int> cores) {
+  if (ranks_ < 2 || cores.size() < 2) return 0;
   cpu_set_t before;
   ::sched_getaffinity(0, sizeof before, &before);
   const bool takes_part = rank_ < 2;
@@ -191,8 +186,7 @@ double RankSync::probe() {
     shared_->ping.store(0);
     shared_->pong.store(0);
   }
-  // A rank that is bound to one core sees no second one; then the machine's first two are used.
-  if (takes_part) placed = stay_on(cores.size() < 2 ? rank_ : cores[static_cast<std::size_t>(rank_)]);
+  if (takes_part) placed = stay_on(cores[static_cast<std::size_t>(rank_)]);
   double mine = 0;
   if (largest(placed ? 0 : 1) == 0) {  // two ranks on one core would take turns at the scheduler's rate
     if (rank_ == 0) mine = first_side(*shared_);

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,10 +44,10 @@ double microseconds_now();
 /// One rank's view. Threading: one thread. The functions that say "all ranks" return once all have called.
 class RankSync {
  public:
-  /// Each rank runs `threads` threads of the library. If there are more of them than cores, waiting ranks sleep. A
-  /// waiting rank calls `progress` about once a millisecond; it is empty for libraries that need no calls to make
-  /// progress.
-  RankSync(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress = {});
+  /// Each rank runs `threads` threads of the library. If there are more of them than `cores`, which all ranks have
+  /// together, waiting ranks sleep. A waiting rank calls `progress` about once a millisecond; it is empty for libraries
+  /// that need no calls to make progress.
+  RankSync(Shared* shared, int rank, int ranks, int threads, int cores, std::function<void()> progress = {});
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -63,9 +64,10 @@ class RankSync {
   double largest(double mine);
   /// All ranks get the sum.
   std::uint64_t sum(std::uint64_t mine);
-  /// All ranks call. Returns the round trip of a cache line between the first two cores that this process may use, in
-  /// ns. The first two ranks measure it there for a few milliseconds. 0 with one core or one rank.
-  double probe();
+  /// All ranks call, with the same two cores. Returns the round trip of a cache line between them, in ns. The first two
+  /// ranks measure it there for a few milliseconds, wherever they are bound. 0 with one core or one rank, or if they
+  /// may not run there.
+  double probe(std::span<const int> cores);
 
   double* begin_of(int rank) { return shared_->begin[rank]; }
   double* end_of(int rank) { return shared_->end[rank]; }

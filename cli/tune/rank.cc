@@ -20,7 +20,7 @@ class WorkerRank {
   WorkerRank(WorkerMemory& memory, Communicator comm, const WorkerOptions& options)
       : memory_(memory),
         comm_(std::move(comm)),
-        sync_(&memory.shared, comm_.rank(), comm_.size(), 1),
+        sync_(&memory.shared, comm_.rank(), comm_.size(), 1, options.cores),
         calls_(options.gpus > 0 ? make_device_calls(comm_, options) : make_host_calls(comm_, options)) {}
 
   /// Executes orders until told to leave.

@@ -10,6 +10,7 @@
 #include "cli/measure/rank_sync.h"
 #include "cli/tune/order.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/host.h"
 
 namespace tutti::cli::tune {
 
@@ -32,6 +33,7 @@ struct WorkerOptions {
   std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one per rank; empty: all ranks stay here
   int gpus = 0;                              ///< that ranks share; 0: calls are on memory of the host
   std::string who = "tune";                  ///< the subcommand, for error messages
+  int cores = available_cores();             ///< of all ranks together, before they are bound
 };
 
 /// Ranks of one job on this host, forked from this process, which execute orders. This process must have no other

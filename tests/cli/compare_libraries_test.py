@@ -66,6 +66,21 @@ class Invented(Stage):
         self.assertEqual(sum(line.startswith("openmpi as-shipped") for line in self.started()), 1 + 4)  # twice as many
 
     def test_a_run_goes_on_from_its_file(self):
+    def test_all_sides_probe_the_same_two_cores_wherever_they_are_bound(self):
+        for side in ("self", "openmpi", "limit"):
+            self.side(side, before=f'echo "$probed of $cores" >>{self.folder}/told')
+        allowed = sorted(os.sched_getaffinity(0))
+        for cores in (allowed, allowed[-2:], allowed[-1:]):
+            done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1",
+                              preexec_fn=lambda cores=cores: os.sched_setaffinity(0, cores))
+            self.assertEqual(done.code, 0, done)
+            told = (self.folder / "told").read_text().splitlines()
+            self.assertGreater(len(told), 3)
+            self.assertEqual(set(told), {told[0]})
+            self.assertRegex(told[0], f"^{','.join(map(str, cores[:2]))} of [0-9]+$")
+            self.assertLessEqual(int(told[0].split()[-1]), len(cores))  # a cgroup may grant fewer
+            (self.folder / "told").unlink()
+
         words = ["broadcast", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "2", "--csv", self.folder / "rows.csv"]
         first = self.bench(*words)
         before = len(self.started())

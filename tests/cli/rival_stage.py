@@ -13,12 +13,12 @@ HEADER = ("transport,collective,ranks,size,bytes,side,setting,repetition,cores,t
           "iterations,wrong,probe_before_ns,probe_after_ns,trouble")
 
 # A side: it tells its version; rank 0 notes that it was started, and says what this test wants to hear. TIME may depend
-# on $setting.
+# on $setting. BEFORE may use what it is told of $cores, too, and which of them it has $probed.
 SIDE = """#!/bin/sh
 [ "$1" != --version ] || { VERSION; exit; }
 [ "${RANK:-0}" = 0 ] || exit 0
 while [ $# -gt 0 ]; do
-  case $1 in --sizes) sizes=$2 ;; --setting) setting=$2 ;; esac
+  case $1 in --sizes) sizes=$2 ;; --setting) setting=$2 ;; --cores) cores=$2 ;; --probe-cores) probed=$2 ;; esac
   shift 2
 done
 echo "NAME $setting $sizes" >>FOLDER/started

@@ -4,7 +4,7 @@
 #include "cli/bench/compare_libraries/launch.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +18,7 @@
 #include <sstream>
 
 #include "cli/base/stop_request.h"
+#include "cli/measure/rank_sync.h"
 #include "cli/run/process.h"
 #include "tutti/error.h"
 
@@ -45,12 +46,6 @@ class Folder {
  private:
   std::string path_;
 };
-
-std::string numbers(const std::vector<std::size_t>& sizes) {
-  std::string text;
-  for (const std::size_t size : sizes) text += fmt::format("{}{}", text.empty() ? "" : ",", size);
-  return text;
-}
 
 std::vector<std::string> with_environment(const std::vector<std::string>& more) {
   std::vector<std::string> all = more;
@@ -225,7 +220,7 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
                                   std::string{"--call"},
                                   std::string{measure::name_of(line.call)},
                                   std::string{"--sizes"},
-                                  numbers(sizes),
+                                  fmt::format("{}", fmt::join(sizes, ",")),
                                   std::string{"--setting"},
                                   setting.name,
                                   std::string{"--folder"},
@@ -234,6 +229,10 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
                                   line.transport,
                                   std::string{"--ranks"},
                                   std::to_string(line.ranks),
+                                  std::string{"--cores"},
+                                  std::to_string(cores),
+                                  std::string{"--probe-cores"},
+                                  fmt::format("{}", fmt::join(measure::first_two_cores(), ",")),
                                   std::string{"--budget-ms"},
                                   fmt::format("{}", limits.budget.milliseconds),
                                   std::string{"--cap-ms"},

@@ -8,11 +8,12 @@
 namespace tutti::cli::measure {
 namespace {
 
-std::vector<std::size_t> sizes_in(const std::string& text) {
-  std::vector<std::size_t> sizes;
+template <class Number>
+std::vector<Number> numbers_in(const std::string& text) {
+  std::vector<Number> numbers;
   std::stringstream words{text};
-  for (std::string word; std::getline(words, word, ',');) sizes.push_back(std::stoull(word));
-  return sizes;
+  for (std::string word; std::getline(words, word, ',');) numbers.push_back(static_cast<Number>(std::stoull(word)));
+  return numbers;
 }
 
 void take(Arguments& into, const std::string& name, const std::string& value) {
@@ -21,7 +22,7 @@ void take(Arguments& into, const std::string& name, const std::string& value) {
     if (!call) throw std::invalid_argument("no call \"" + value + "\"");
     into.call = *call;
   } else if (name == "--sizes") {
-    into.sizes = sizes_in(value);
+    into.sizes = numbers_in<std::size_t>(value);
   } else if (name == "--setting") {
     into.setting = value;
   } else if (name == "--folder") {
@@ -32,6 +33,10 @@ void take(Arguments& into, const std::string& name, const std::string& value) {
     into.ranks = std::stoi(value);
   } else if (name == "--gpu-rate") {
     into.gpu_rate = std::stod(value);
+  } else if (name == "--cores") {
+    into.cores = std::stoi(value);
+  } else if (name == "--probe-cores") {
+    into.probe_cores = numbers_in<int>(value);
   } else if (name == "--budget-ms") {
     into.budget.milliseconds = std::stod(value);
   } else if (name == "--cap-ms") {

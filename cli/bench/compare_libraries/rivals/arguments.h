@@ -19,6 +19,10 @@ struct Arguments {
   std::string transport = "shm";
   int ranks = 2;        ///< for tutti-rival-limit only
   double gpu_rate = 0;  ///< the same: GB/s of copies in the GPU's memory; 0: it is measured
+  int cores = 1;        ///< of all ranks together
+  /// Two of them, the same for all libraries and settings. Rows are told apart by how far these are from each other;
+  /// that of a rank's own cores would depend on how the library binds it.
+  std::vector<int> probe_cores;
   Budget budget;
   int seconds = 60;  ///< after that the kernel ends the process
 };

@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <map>
 #include <stdexcept>
-#include <thread>
 
 #include "cli/bench/compare_libraries/rivals/arguments.h"
 #include "cli/bench/compare_libraries/rivals/device.h"
@@ -160,7 +159,7 @@ class Model {
     } else if (arguments.ranks > 2) {
       floor_ = barrier_floor(arguments.ranks);
     } else {
-      floor_.single = floor_.loop = cache_line_ns() / 2000;
+      floor_.single = floor_.loop = cache_line_ns(arguments.probe_cores) / 2000;
     }
   }
 
@@ -185,7 +184,7 @@ class Model {
       moving += copied(task) / rates_.copy(level, one_copies ? 1 : both_) * 1e-3;
     }
     // A core cannot work for all of its ranks at once.
-    const double ranks_of_core = std::max(1.0, static_cast<double>(task.ranks) / std::thread::hardware_concurrency());
+    const double ranks_of_core = std::max(1.0, static_cast<double>(task.ranks) / arguments_.cores);
     const double computing = arguments_.budget.computing * ranks_of_core;
     Times times;
     times.single = times.least = times.p95 = computing + begin + moving;
@@ -211,12 +210,12 @@ void run(int argc, char** argv) {
   const Arguments arguments = parse_arguments(argc, argv);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(static_cast<unsigned>(arguments.seconds));
-  const double before = cache_line_ns();
+  const double before = cache_line_ns(arguments.probe_cores);
   Model model{arguments};
   std::vector<Times> times;
   for (const std::size_t size : arguments.sizes)
     times.push_back(model.times(task_of(arguments.call, 0, arguments.ranks, size)));
-  const double after = cache_line_ns();
+  const double after = cache_line_ns(arguments.probe_cores);
   for (std::size_t i = 0; i < times.size(); ++i) {
     const std::size_t size = arguments.sizes[i];
     print_row(size, task_of(arguments.call, 0, arguments.ranks, size).bytes, times[i], 0, before, after);

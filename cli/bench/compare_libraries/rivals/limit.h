@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "cli/measure/rank_sync.h"
@@ -23,8 +24,8 @@ double copy_rate(Level level, int processes);
 /// The same for a += b on float32.
 double reduce_rate(Level level, int processes);
 
-/// Round trip of a cache line between two cores, ns (RankSync::probe).
-double cache_line_ns();
+/// Round trip of a cache line between the first two of `cores`, ns (RankSync::probe).
+double cache_line_ns(std::span<const int> cores);
 /// Microseconds of a barrier with one counter in shared memory whose waiters yield: the least for ranks to meet.
 struct Floor {
   double single = 0;

@@ -96,7 +96,7 @@ std::vector<double> in_processes(int count, const std::function<double(RankSync&
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::alarm(20);
       if (!cores.empty()) stay_on(cores[static_cast<std::size_t>(rank) % cores.size()]);
-      RankSync sync{shared, rank, count, 1};
+      RankSync sync{shared, rank, count, 1, static_cast<int>(cores.size())};
       const double value = body(sync);
       shared->value[rank] = value;
       ::_exit(0);
@@ -132,8 +132,8 @@ double copy_rate(Level level, int processes) {
 
 double reduce_rate(Level level, int processes) { return rate(add_to, level, processes); }
 
-double cache_line_ns() {
-  return in_processes(2, [](RankSync& sync) { return sync.probe(); }).front();
+double cache_line_ns(std::span<const int> cores) {
+  return in_processes(2, [cores](RankSync& sync) { return sync.probe(cores); }).front();
 }
 
 Floor barrier_floor(int ranks) {

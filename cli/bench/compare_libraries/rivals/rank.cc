@@ -49,9 +49,9 @@ void measure_point(RankSync& sync, Backend& library, const Arguments& arguments,
   std::fill_n(input.get(), task.input, 0.0F);
   std::fill_n(output.get(), task.output, 0.0F);
   prepared.after_fill();
-  const double before = sync.probe();
+  const double before = sync.probe(arguments.probe_cores);
   const Times times = measure(sync, arguments.budget, prepared.call);
-  const double after = sync.probe();
+  const double after = sync.probe(arguments.probe_cores);
 
   wrong += verify(sync, task, prepared, input.get(), output.get());
   if (sync.rank() == 0) print_row(size, task.bytes, times, wrong, before, after);
@@ -71,7 +71,7 @@ void run(int argc, char** argv) {
   const std::string shared_file = arguments.folder + "/sync";
   Shared* const shared = map_shared(shared_file);
   if (shared == nullptr) throw std::runtime_error("cannot share " + arguments.folder + ": " + std::strerror(errno));
-  RankSync sync{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
+  RankSync sync{shared, library->rank(), library->ranks(), library->threads(), arguments.cores, library->progress()};
   sync.gather();
   if (sync.rank() == 0) ::unlink(shared_file.c_str());  // all have it, and none may be left later
   for (const std::size_t size : arguments.sizes) measure_point(sync, *library, arguments, size);
