@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -11,7 +12,7 @@ import unittest
 import xml.etree.ElementTree
 
 import harness
-from harness import tutti
+from harness import Case, run, tutti
 from rival_stage import CALLS, HEADER, Measuring, Stage, lines_of_rows, rivals_here
 
 
@@ -65,7 +66,6 @@ class Invented(Stage):
         self.assertSays(done.out, r" 64 B +single +2.00 +- +1.00 +- +2.00 +far ")
         self.assertEqual(sum(line.startswith("openmpi as-shipped") for line in self.started()), 1 + 4)  # twice as many
 
-    def test_a_run_goes_on_from_its_file(self):
     def test_all_sides_probe_the_same_two_cores_wherever_they_are_bound(self):
         for side in ("self", "openmpi", "limit"):
             self.side(side, before=f'echo "$probed of $cores" >>{self.folder}/told')
@@ -81,6 +81,7 @@ class Invented(Stage):
             self.assertLessEqual(int(told[0].split()[-1]), len(cores))  # a cgroup may grant fewer
             (self.folder / "told").unlink()
 
+    def test_a_run_goes_on_from_its_file(self):
         words = ["broadcast", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "2", "--csv", self.folder / "rows.csv"]
         first = self.bench(*words)
         before = len(self.started())
@@ -196,6 +197,10 @@ class Invented(Stage):
         self.side("openmpi")
         self.side("self", before="exit 1")
         self.assertEqual(self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1").code, 3)
+        self.side("self", time="2.0", before='[ "$setting" != free ] || exit 9')
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1")
+        self.assertEqual(done.code, 3, done)
+        self.assertSays(done.out, r"64 B +single +2.00 +1.00 +1.00 .*tutti:bound .*; tutti: free: exit code 9")
 
     def test_json_csv_and_a_picture_say_the_same(self):
         words = ["broadcast", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "1"]
@@ -212,10 +217,6 @@ class Invented(Stage):
         self.assertEqual({t.text for t in picture.findall(".//{*}g/{*}text")} & {"tutti", "openmpi", "limit"},
                          {"tutti", "openmpi", "limit"})
         rows = list(csv.DictReader(io.StringIO(self.bench(*words, "--format", "csv").out)))
-        self.side("self", time="2.0", before='[ "$setting" != free ] || exit 9')
-        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1")
-        self.assertEqual(done.code, 3, done)
-        self.assertSays(done.out, r"64 B +single +2.00 +1.00 +1.00 .*tutti:bound .*; tutti: free: exit code 9")
         self.assertEqual([r["side"] for r in rows[:3]], ["tutti", "openmpi", "limit"])
         self.assertEqual({(r["ratio"], r["to_limit"]) for r in rows}, {("1.500000", "2.000000")})
 
@@ -252,6 +253,21 @@ class Invented(Stage):
             done = tutti("bench", "all_reduce", *words)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, "--?compute")
+
+
+class Own(Case):
+    def test_another_build_of_tutti_is_another_version(self):
+        program = pathlib.Path(harness.PROGRAM).resolve().parent / "cli/bench/compare_libraries/rivals/tutti-rival-self"
+        if not program.exists():
+            self.skipTest("no library to compare with was there when this was built")
+        other = self.folder / "self"
+        shutil.copy(program, other)
+        with other.open("ab") as file:
+            file.write(b"changed")
+        versions = {run(built, "--version").out for built in (program, program, other)}
+        self.assertEqual(len(versions), 2, versions)
+        for version in versions:
+            self.assertRegex(version, r"^tutti \d+\.\d+\.\d+, build [0-9a-f]+\n$")
 
 
 OF_DEBIAN = {"openmpi": "mpirun.openmpi", "mpich": "mpirun.mpich", "gloo": ""}

@@ -1,9 +1,12 @@
 // Tutti's own side of the comparison, measured by the same code as the others.
 
 #include <algorithm>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <utility>
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
@@ -113,6 +116,13 @@ class Own : public Backend {
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how); }
 
-std::string version() { return std::string{"tutti "} + TUTTI_VERSION; }
+/// With a hash of this program, which contains the library: rows of two builds are not those of one.
+std::string version() {
+  std::ostringstream program;
+  program << std::ifstream{"/proc/self/exe", std::ios::binary}.rdbuf();
+  std::ostringstream text;
+  text << "tutti " << TUTTI_VERSION << ", build " << std::hex << std::hash<std::string>{}(program.str());
+  return text.str();
+}
 
 }  // namespace tutti::cli::measure

@@ -12,10 +12,12 @@ What a call costs is measured by the code that measures all libraries, which is 
 """
 
 import ctypes
+import functools
 import os
 import pathlib
 import sys
 import traceback
+import zlib
 from datetime import timedelta
 
 import torch
@@ -168,7 +170,10 @@ def version(over_tutti):
         return f"{text} with symmetric memory" if sys.argv[2:] == ["symmetric"] else f"{text} with Gloo"
     import pytutti
     import pytutti.torch
-    return f"{text} with pytutti {pytutti.__version__}"
+    files = sorted(path for path in pathlib.Path(pytutti.__file__).parent.rglob("*")
+                   if path.is_file() and path.suffix != ".pyc")
+    build = functools.reduce(lambda crc, path: zlib.crc32(path.read_bytes(), crc), files, 0)
+    return f"{text} with pytutti {pytutti.__version__}, build {build:08x}"
 
 
 def main():
