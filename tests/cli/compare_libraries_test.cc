@@ -166,6 +166,26 @@ TEST_CASE("where cores are usually far, a comparison is of far rows, and more ar
   CHECK(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 3, true));
 }
 
+TEST_CASE("a comparison is in the usual state if that has a ratio, in whatever state the limit was measured") {
+  std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100), row_of("openmpi", "a", 6, 100),
+                                row_of("openmpi", "a", 6, 100), row_of("tutti", "a", 8, 500),
+                                row_of("limit", "model", 1, 500)};
+  const auto comparison = [&] {
+    versus::tell_states(rows);
+    return versus::compare(rows, rows.front().point);
+  };
+  rows.push_back(row_of("openmpi", "a", 9, 500));
+  CHECK(comparison().state == versus::State::near);
+  CHECK(*comparison().ratio() == 1.5);
+  rows.erase(rows.begin());
+  rows.push_back(row_of("mpich", "a", 9, 100));  // so that as many libraries have near rows
+  CHECK(comparison().state == versus::State::far);
+  CHECK(*comparison().ratio() == 1.125);
+  rows.erase(rows.begin() + 2);
+  REQUIRE(comparison().ratio() == std::nullopt);
+  CHECK(comparison().state == versus::State::near);  // of two libraries, in place of one and the limit
+}
+
 TEST_CASE("a setting that cannot become the best gets no more rows, but what a library does as shipped does") {
   versus::Ledger ledger{""};
   for (int row = 0; row < 2; ++row) {

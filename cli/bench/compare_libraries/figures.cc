@@ -100,9 +100,14 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
 
 Comparison compare(std::span<const Row> rows, const Point& point) {
   Comparison best = compare_in(usual_state(rows), rows, point);
+  if (best.ratio()) return best;
+  const auto worth = [](const Comparison& one) {
+    const auto measured = std::ranges::count_if(one.sides, [](const auto& side) { return side.first != limit; });
+    return std::pair{one.ratio().has_value(), measured};
+  };
   for (const State state : {State::near, State::far, State::alone}) {
     Comparison other = compare_in(state, rows, point);
-    if (other.sides.size() > best.sides.size()) best = std::move(other);
+    if (worth(other) > worth(best)) best = std::move(other);
   }
   return best;
 }

@@ -55,7 +55,7 @@ bool is_peer(std::string_view side);
 
 /// The rows of one state; tutti's either with the setting `allocated` only, or with all others.
 Comparison compare_in(State state, std::span<const Row> rows, const Point& point, bool in_allocated = false);
-/// In the state in which most sides have figures; if several have, in the usual one.
+/// In the usual state; if that has no ratio, in one that has, or else in that in which most libraries have figures.
 Comparison compare(std::span<const Row> rows, const Point& point);
 
 /// Whether another row is worth its time: fewer than `repetitions` of one state (of the usual one, if `usual_only`),
