@@ -233,6 +233,31 @@ TEST_CASE("each library has its mean, its worst point and its points below 1, at
   CHECK(versus::standings(rows, std::vector{points[1]}).size() == 1);
 }
 
+TEST_CASE("as shipped a library is compared with tutti as `tutti run` starts it") {
+  std::vector<versus::Row> rows;
+  const auto add = [&](const char* side, const char* setting, double time, int ranks, const char* transport) {
+    rows.push_back(row_of(side, setting, time, 100));  // on two cores
+    rows.back().point.ranks = ranks;
+    rows.back().point.transport = transport;
+  };
+  const auto ratio = [&](int ranks, const char* transport) {
+    rows.clear();
+    add("tutti", "bound", 2, ranks, transport);
+    add("tutti", "free", 4, ranks, transport);
+    add("tutti", "cyclic", 1, ranks, transport);
+    add("openmpi5", "as-shipped", 8, ranks, transport);
+    add("openmpi5", "copy", 1, ranks, transport);
+    for (versus::Row& row : rows) row.times.loop = row.times.single;
+    versus::tell_states(rows);
+    return versus::standings(rows, versus::points_of(rows)).front().shipped.mean;
+  };
+  CHECK(ratio(2, "shm") == doctest::Approx(4));
+  CHECK(ratio(3, "shm") == doctest::Approx(2));
+  CHECK(ratio(4, "tcp") == doctest::Approx(2));
+  CHECK(ratio(4, "hosts:2") == doctest::Approx(4));
+  CHECK(ratio(6, "hosts:2") == doctest::Approx(2));
+}
+
 TEST_CASE("torch.distributed over Gloo is compared with torch.distributed over tutti, which is no other library") {
   std::vector<versus::Row> rows{row_of("tutti", "bound", 1, 100), row_of("torch-gloo", "as-shipped", 90, 100)};
   versus::tell_states(rows);

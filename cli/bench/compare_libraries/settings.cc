@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -282,6 +283,14 @@ std::vector<Setting> settings_of(std::string_view side, const Line& line, int co
   if (side == "torch-gloo" || side == "torch-symm" || side == own_in_torch) return of_torch(side, line, places);
   if (side == "limit") return {{"limit", "model", {}, {}}};
   throw std::logic_error(fmt::format("no side \"{}\"", side));
+}
+
+std::string_view shipped_setting(std::string_view side, const Point& point, int cores) {
+  if (side == own_in_torch) return "tutti-free";
+  if (side != "tutti") return as_shipped;
+  if (point.transport == "gpu") return "plain";
+  const int ranks_of_host = point.ranks / std::max(1, hosts_of(point.transport));
+  return ranks_of_host <= cores ? "bound" : "free";
 }
 
 }  // namespace tutti::cli::versus

@@ -30,6 +30,10 @@ struct Line {
 /// beside the best settings, since most programs run so.
 inline constexpr std::string_view as_shipped = "as-shipped";
 
+/// The setting of `side` that stands for a program which is told no more than that: `as_shipped`, and of tutti the one
+/// that `tutti run` chooses by itself. In PyTorch that is the one of torchrun, which binds no rank.
+std::string_view shipped_setting(std::string_view side, const Point& point, int cores);
+
 struct Places {
   std::string tutti;     ///< the program tutti, which starts the ranks of libraries that have no launcher
   std::string peers;     ///< the folder of private installations, each with a bin, a lib and an include

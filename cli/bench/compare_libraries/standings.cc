@@ -6,6 +6,7 @@
 #include <set>
 
 #include "cli/bench/compare_libraries/report.h"
+#include "cli/bench/compare_libraries/settings.h"
 
 namespace tutti::cli::versus {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 std::vector<Row> without_best_settings(std::span<const Row> rows) {
   std::vector<Row> kept;
   for (const Row& row : rows)
-    if (!is_peer(row.side) || row.setting == as_shipped) kept.push_back(row);
+    if (row.setting == shipped_setting(row.side, row.point, row.cores)) kept.push_back(row);
   return kept;
 }
 

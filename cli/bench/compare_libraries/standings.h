@@ -26,7 +26,7 @@ struct Standing {
   std::string transport;
   std::string side;  ///< a library, or `best_of_all`
   Score best;        ///< with the best setting at each point
-  Score shipped;     ///< with the setting `as_shipped`; no points: there is none
+  Score shipped;     ///< of both with shipped_setting(); no points: the library has no such rows
 };
 
 /// One for each transport and library that has a ratio at one of `points` in the usual state of the cores, and the best
