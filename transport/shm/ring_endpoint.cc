@@ -11,7 +11,6 @@
 #include <new>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
@@ -21,18 +20,10 @@
 namespace tutti::transport {
 namespace {
 
-/// None if the process has ended.
-std::vector<pid_t> threads_of(pid_t process) {
-  std::vector<pid_t> threads;
-  for (const auto& entry : std::filesystem::directory_iterator{fmt::format("/proc/{}/task", process)})
-    threads.push_back(std::atoi(entry.path().filename().c_str()));
-  return threads;
-}
-
 /// 0, or why memory cannot be read by any thread of the process.
 int read_by_threads(pid_t process, const iovec& to, const iovec& from, ssize_t& read) noexcept try {
-  for (const pid_t thread : threads_of(process)) {
-    read = system_calls::process_vm_readv(thread, to, from);
+  for (const auto& thread : std::filesystem::directory_iterator{fmt::format("/proc/{}/task", process)}) {
+    read = system_calls::process_vm_readv(std::atoi(thread.path().filename().c_str()), to, from);
     if (read >= 0) return 0;
     if (errno != ESRCH) return errno;
   }
