@@ -199,7 +199,7 @@ class InboundSlotLink final : public Link {
   void note_how_it_came() noexcept;
   std::chrono::nanoseconds time_taken() const noexcept;
   template <class Copy>
-  void spend_on(Copy&& copy) noexcept;
+  void spend_on(bool is_timed, std::size_t bytes, Copy&& copy) noexcept;
   void stop_reading(Sink& sink, int error) noexcept;
   void try_to_read() noexcept;
   void release() noexcept;
@@ -224,9 +224,11 @@ class InboundSlotLink final : public Link {
   bool shares_cores_ = false;
   CopyClocks clocks_;
   bool is_timed_ = false;               // this message is one of a trial
+  TimedPieces timed_;                   // of it, if it comes through slots
+  std::uint64_t timed_bytes_ = 0;       // of it
   std::chrono::nanoseconds began_{};    // when it began
   std::size_t slots_to_count_ = 0;      // for the next slots of it, the sender's copies count in the time
-  std::chrono::nanoseconds copying_{};  // processor time of those, and of all copies here where cores are shared
+  std::chrono::nanoseconds copying_{};  // of those; where cores are shared: of `timed_bytes_`, and of copies here
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; no more will be written to the ring

@@ -137,6 +137,8 @@ void InboundSlotLink::begin(const Frame& frame, const Acceptance& acceptance, bo
     slots_to_count_ =
         shares_cores_ ? slots_for(frame.length, frame.length, areas_->of_theirs()) : reader_.ready_slots();
   }
+  timed_ = timed_pieces(frame.length, areas_->of_theirs(), shares_cores_);
+  timed_bytes_ = 0;
   copying_ = {};
   began_ = clocks_.elapsed();
 }
@@ -177,12 +179,13 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
 }
 
 template <class Copy>
-void InboundSlotLink::spend_on(Copy&& copy) noexcept {
+void InboundSlotLink::spend_on(bool is_timed, std::size_t bytes, Copy&& copy) noexcept {
   // Where ranks share cores, the wall clock would also count the time for which another one has the core.
-  const bool is_timed = is_timed_ && shares_cores_;
-  const auto begin = is_timed ? clocks_.processor() : std::chrono::nanoseconds{};
+  if (!is_timed || !shares_cores_) return copy();
+  const auto begin = clocks_.processor();
   copy();
-  if (is_timed) copying_ += clocks_.processor() - begin;
+  copying_ += clocks_.processor() - begin;
+  timed_bytes_ += bytes;
 }
 
 /// Senders offer single copy only after this test has succeeded.
@@ -212,13 +215,14 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
 
 void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
   if (reader_.is_first_use(frame_.length, piece.size())) is_timed_ = false;
-  if (is_timed_ && slots_to_count_ > 0) {
+  const bool is_timed = is_timed_ && timed_.next();
+  if (is_timed && slots_to_count_ > 0) {
     --slots_to_count_;
     const auto time = reader_.filling_time();
     is_timed_ = time.count() > 0;  // the sender may not have seen the wish yet
     copying_ += time;
   }
-  spend_on([&] { copy_(destination_, piece.data(), piece.size()); });
+  spend_on(is_timed, piece.size(), [&] { copy_(destination_, piece.data(), piece.size()); });
   destination_ += piece.size();
   rest_ -= piece.size();
 }
@@ -226,7 +230,7 @@ void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
 /// Copies from the sender's memory. False: it could not, and `errno` has the reason, or the sender has left.
 bool InboundSlotLink::read_from_sender(std::span<std::byte> to, std::uint64_t address) noexcept {
   int error = 0;
-  spend_on([&] { error = endpoint_->read_peer(to, address) ? 0 : errno; });
+  spend_on(is_timed_, to.size(), [&] { error = endpoint_->read_peer(to, address) ? 0 : errno; });
   // A sender that aborts has its memory back at once, and may have overwritten or freed it.
   std::atomic_thread_fence(std::memory_order_acquire);
   errno = error;
@@ -277,7 +281,9 @@ void InboundSlotLink::note_how_it_came() noexcept {
 
 /// That of a timed message, including its sender's work before it was seen, unless that took no time of the call.
 std::chrono::nanoseconds InboundSlotLink::time_taken() const noexcept {
-  return shares_cores_ ? copying_ : copying_ + (clocks_.elapsed() - began_);
+  if (!shares_cores_) return copying_ + (clocks_.elapsed() - began_);
+  const double all = static_cast<double>(frame_.length) / static_cast<double>(timed_bytes_);
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(copying_ * all);
 }
 
 /// The sender has left, or its memory is not mapped any more.

@@ -52,7 +52,9 @@ void RingWriter::describe(const FrameWords& frame) noexcept {
 bool RingWriter::begin(const FrameWords& frame, std::span<const std::byte> piece) noexcept {
   AreaName area = AreaName::none;
   if (const std::uint64_t length = length_of(frame); length > short_bytes) {
-    is_timed_ = CopyChoice::is_timed_by_sender(wishes_about(length), length);
+    timed_ = CopyChoice::is_timed_by_sender(wishes_about(length), length)
+                 ? timed_pieces(length, areas_->of_own(), shares_cores_)
+                 : TimedPieces{};
     length_ = length;
     area = fill_area(piece);
   } else if (!piece.empty()) {
@@ -90,7 +92,7 @@ bool RingWriter::proceed(std::span<const std::byte> piece) noexcept { return pub
 AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const AreaName area = areas_->take(length_);
   const bool is_first_use = areas_->is_first_use(area, piece.size());
-  const bool is_timed = is_timed_ && !is_first_use;
+  const bool is_timed = timed_.next() && !is_first_use;
   // Where cores are shared, the first copies mostly wait for those, which would look like slow stores.
   if (is_timed && !shares_cores_) path_.may_begin_to_time();
   const auto begin = is_timed ? clock_() : std::chrono::nanoseconds{};

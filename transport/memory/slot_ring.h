@@ -16,6 +16,35 @@
 
 namespace tutti::transport {
 
+/// Which pieces of a message are timed; both ends time the same ones. Where ranks share cores the clock is a system
+/// call, which takes a third of the time of such a copy. A few pieces then stand for all (sendrecv of 64 MiB among 8
+/// ranks on 2 cores of a Zen 4: 56 ms while every copy was timed, 34 since).
+class TimedPieces {
+ public:
+  /// None.
+  TimedPieces() = default;
+  /// At most `most`, evenly spread, of a message of `pieces`.
+  TimedPieces(std::size_t pieces, std::size_t most) : every_((pieces + most - 1) / most) {}
+
+  /// Whether the next piece is one of them.
+  bool next() noexcept {
+    if (every_ == 0) return false;
+    until_ = (until_ == 0 ? every_ : until_) - 1;
+    return until_ == every_ - 1;
+  }
+
+ private:
+  std::size_t every_ = 0;
+  std::size_t until_ = 0;  ///< pieces before the next one
+};
+
+/// Those of a message of `length` bytes in a ring of that many areas.
+inline TimedPieces timed_pieces(std::uint64_t length, std::size_t areas, bool cores_are_shared) {
+  constexpr std::size_t enough = 16;
+  const std::size_t pieces = slots_for(length, length, areas);
+  return {pieces, cores_are_shared ? enough : pieces};
+}
+
 /// The sender's end. Does not own the memory.
 class RingWriter {
  public:
@@ -80,7 +109,7 @@ class RingWriter {
   std::uint64_t freed_ = 0;  // last value seen
   std::array<AreaName, slot_count> areas_filled_{};
   std::uint64_t length_ = 0;  // of the current message
-  bool is_timed_ = false;     // its copies
+  TimedPieces timed_;         // of it
   bool shares_cores_;
   CopyClocks::Clock* clock_;
 };
