@@ -83,6 +83,9 @@ int looks_before_yielding(const transport::Board& board, std::span<const int> mi
   return context.engine->has_asynchronous_work() || board.awaits_own_core(missing) ? 0 : looks_on_shared_core;
 }
 
+/// Its input comes late, as that of a stream does. It wakes this rank, since the engine is told by a task.
+bool awaits_input(const BoardCollectives::Entry& entry) { return entry.operation && entry.operation->awaits_input(); }
+
 /// True for scatter and gather.
 bool has_one_reader_of_each_part(Collective collective) {
   const CollectiveTraits& traits = traits_of(collective);
@@ -252,9 +255,8 @@ bool BoardCollectives::find_board(transport::BoardPart with) noexcept {
 
 /// Begins a round. False: a rank still reads what would be overwritten, or an injected fault has struck.
 bool BoardCollectives::begin(const Entry& entry) noexcept {
-  if (entry.operation && entry.operation->awaits_input()) return false;
   if (!find_board() || !may_begin(entry)) {
-    trace_.waits_to_begin();
+    if (!awaits_input(entry)) trace_.waits_to_begin();
     return false;
   }
   trace_.round_begins();
@@ -299,11 +301,11 @@ bool BoardCollectives::begin(const Entry& entry) noexcept {
   return call.row().add(board_->next_slot(call.row().late()), contribution_, round_);
 }
 
-/// False: a rank still reads what would be overwritten, or has aborted and never will have read it; or the board has no
-/// room yet. The first rank of the group makes the room when one of its own calls needs it.
+/// False: the input is not there; a rank still reads what would be overwritten, or has aborted and never will have read
+/// it; or the board has no room yet. The first rank of the group makes the room when one of its own calls needs it.
 bool BoardCollectives::may_begin(const Entry& entry) noexcept {
   const bool has_room = find_board(entry.call->part());
-  if (has_room &&
+  if (has_room && !awaits_input(entry) &&
       (entry.call->in_row() ? may_add(entry)
                             : board_->may_begin(entry.call->size_of_round(round_), entry.call->flow(round_))))
     return true;
@@ -386,8 +388,7 @@ bool BoardCollectives::prepare_sleep() noexcept {
     const int awaited = queue_[0].call->awaited(round_)[checked_];
     return !is_here(awaited, *queue_[0].call) && !heed_abort(awaited);
   }
-  // Input that comes late wakes this rank, since it is told to the engine by a task.
-  return (!may_begin(queue_.front()) || queue_.front().operation->awaits_input()) && !group_.failing();
+  return !may_begin(queue_.front()) && !group_.failing();
 }
 
 void BoardCollectives::awake() noexcept {

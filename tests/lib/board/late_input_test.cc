@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -35,32 +36,68 @@ struct Watcher final : detail::Pollable {
   bool has_looked_ = false;
 };
 
-TEST_CASE("a rank sleeps until its input is there, also where the board has room for it") {
-  run_ranks({.ranks = 2}, [](Communicator& comm) {
-    std::vector<float> data(100, 1);
-    comm.all_reduce(data, sum, {.algorithm = "direct"});  // makes the board
-    detail::CommunicatorState& state = *detail::Internals::state(comm);
-    detail::Engine& engine = *state.group.context().engine;
-    detail::Operation& operation = state.collectives.make({.collective = Collective::all_reduce,
-                                                           .input = {data.data(), data.size(), DataType::f32},
-                                                           .output = {data.data(), data.size(), DataType::f32},
-                                                           .op = &sum,
-                                                           .algorithm = "direct"});
+/// An all_reduce of `data` whose input is not there yet, on a communicator that has a board.
+struct LateCall {
+  explicit LateCall(Communicator& comm)
+      : state(*detail::Internals::state(comm)),
+        engine(*state.group.context().engine),
+        operation(state.collectives.make({.collective = Collective::all_reduce,
+                                          .input = {data.data(), data.size(), DataType::f32},
+                                          .output = {data.data(), data.size(), DataType::f32},
+                                          .op = &sum,
+                                          .algorithm = "direct"})) {
     REQUIRE(operation.board() != nullptr);
     operation.await_input();
     engine.submit(operation);
-    Work work = detail::Internals::make<Work>(&operation);
+  }
+
+  /// Waits until this rank sleeps.
+  void sleep() {
     Watcher watcher;
     engine.exclusively([&] { engine.poll(watcher); });
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (!watcher.slept && std::chrono::steady_clock::now() < end) CHECK(!work.wait_for(100ms));
     CHECK(watcher.slept);
-    engine.exclusively([&] {
-      engine.forget(watcher);
-      operation.input_is_there();
-    });
-    work.wait();
-    CHECK(std::ranges::count(data, 4.0F) == 100);
+    engine.exclusively([&] { engine.forget(watcher); });
+  }
+
+  std::vector<float> data = std::vector<float>(100, 1);
+  detail::CommunicatorState& state;
+  detail::Engine& engine;
+  detail::Operation& operation;
+  Work work = detail::Internals::make<Work>(&operation);
+};
+
+void make_board(Communicator& comm) {
+  std::vector<float> data(100, 1);
+  comm.all_reduce(data, sum, {.algorithm = "direct"});
+}
+
+TEST_CASE("a rank sleeps until its input is there, also where the board has room for it") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    make_board(comm);
+    LateCall call{comm};
+    call.sleep();
+    call.engine.exclusively([&] { call.operation.input_is_there(); });
+    call.work.wait();
+    CHECK(std::ranges::count(call.data, 2.0F) == 100);
+  });
+}
+
+TEST_CASE("a rank that awaits its input hears that another one has aborted") {
+  std::atomic<bool> sleeps = false;
+  run_ranks({.ranks = 2}, [&](Communicator& comm) {
+    make_board(comm);
+    if (comm.rank() == 1) {
+      sleeps.wait(false);
+      comm.abort("no more");
+      return;
+    }
+    LateCall call{comm};
+    call.sleep();
+    sleeps = true;
+    sleeps.notify_one();
+    CHECK_THROWS_WITH_AS(call.work.wait_for(20s), doctest::Contains("no more"), Error);
   });
 }
 
