@@ -223,7 +223,8 @@ constexpr std::array table{
     Variable{.name = "TUTTI_BLACK_BOX_FD",
              .kind = Kind::descriptor,
              .fallback = "none",
-             .meaning = "Set by `tutti run` for its ranks: memory for their last operations."},
+             .meaning = "Set by `tutti run` for its ranks: memory for their last operations.",
+             .most = most_int},
     Variable{.name = "TUTTI_TRACE_FILE",
              .values = "a path",
              .fallback = "none",
@@ -239,7 +240,8 @@ constexpr std::array table{
     Variable{.name = "TUTTI_TRACE_FD",
              .kind = Kind::descriptor,
              .fallback = "none",
-             .meaning = "Set by `tutti run` for its ranks: memory for their traces."},
+             .meaning = "Set by `tutti run` for its ranks: memory for their traces.",
+             .most = most_int},
     Variable{.name = "TUTTI_DEBUG",
              .kind = Kind::word,
              .fallback = "warnings, without a prefix",
@@ -354,9 +356,9 @@ bool is_on(std::string_view name) {
 
 std::uint64_t number_in(std::string_view name, const std::string& value) {
   const Variable& row = row_of(name);
-  const auto number = parse<std::uint64_t>(value);
-  if (!number) throw wrong(name, value, "not a number");
-  if (*number < row.least || *number > row.most) throw wrong(name, value, "out of range");
+  if (value.find_first_not_of("0123456789") != std::string::npos) throw wrong(name, value, "not a number");
+  const auto number = parse<std::uint64_t>(value);  // nothing if it is larger than its type
+  if (!number || *number < row.least || *number > row.most) throw wrong(name, value, "out of range");
   return *number;
 }
 
@@ -372,16 +374,15 @@ std::optional<std::chrono::milliseconds> seconds(std::string_view name) {
   const Variable& row = row_of(name);
   const auto number = parse<double>(*value);
   if (!number || !(*number > 0)) throw wrong(name, *value, "not a positive number");
-  if (*number * 1000 > static_cast<double>(row.most)) throw wrong(name, *value, "out of range");
-  const auto length = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(*number * 1000)));
-  if (length < row.least) throw wrong(name, *value, "out of range");
-  return std::chrono::milliseconds{length};
+  const double length = std::max(1.0, std::round(*number * 1000));
+  if (length < static_cast<double>(row.least) || length > static_cast<double>(row.most))
+    throw wrong(name, *value, "out of range");
+  return std::chrono::milliseconds{static_cast<std::int64_t>(length)};
 }
 
 std::size_t word_in(std::string_view name, const std::string& value) {
   const Variable& row = row_of(name);
-  const auto found = find_word(row, value);
-  if (found) return *found;
+  if (const auto found = find_word(row, value)) return *found;
   throw wrong(name, value, "not one of these", did_you_mean(value, row.words));
 }
 
@@ -391,9 +392,8 @@ std::optional<std::size_t> word(std::string_view name) {
 }
 
 int descriptor(std::string_view name) {
-  const auto value = variable(name).value_or("-1");
-  if (const auto number = parse<int>(value)) return *number;
-  throw wrong(name, value, "not a number");
+  const auto value = variable(name);
+  return value && *value != "-1" ? static_cast<int>(number_in(name, *value)) : -1;
 }
 
 }  // namespace environment

@@ -163,6 +163,8 @@ class Variables(Case):
                 ("TUTTI_GPU_MODE", "foo", r'TUTTI_GPU_MODE is "foo": not one of these, accepted: auto \| staged'),
                 ("TUTTI_GPU_SLOT_BYTES", "1", 'TUTTI_GPU_SLOT_BYTES is "1": out of range, accepted: bytes from 4096'),
                 ("TUTTI_TRACE_RECORDS", "few", 'TUTTI_TRACE_RECORDS is "few": not a number'),
+                ("TUTTI_TRACE_FD", "99999999999", 'TUTTI_TRACE_FD is "99999999999": out of range'),
+                ("TUTTI_SPIN", "9" * 30, 'TUTTI_SPIN is "9{30}": out of range, accepted: tries from 0'),
                 ("TUTTI_TRACE_FD", "abc", 'TUTTI_TRACE_FD is "abc": not a number, accepted: a descriptor'),
                 ("TUTTI_BLACK_BOX_FD", "3x", 'TUTTI_BLACK_BOX_FD is "3x": not a number, accepted: a descriptor'),
                 ("TUTTI_CONGESTION", "foo", 'TUTTI_CONGESTION is "foo": not what this kernel has, accepted: a name '
