@@ -116,12 +116,16 @@ class Own : public Backend {
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how); }
 
-/// With a hash of this program, which contains the library: rows of two builds are not those of one.
+/// With a hash of this program, which contains the library: rows of two builds are not those of one. Times of a build
+/// for debugging are not those of the library that users get.
 std::string version() {
   std::ostringstream program;
   program << std::ifstream{"/proc/self/exe", std::ios::binary}.rdbuf();
   std::ostringstream text;
   text << "tutti " << TUTTI_VERSION << ", build " << std::hex << std::hash<std::string>{}(program.str());
+#ifndef NDEBUG
+  text << " with assertions, which is slower than a release build";
+#endif
   return text.str();
 }
 
