@@ -9,9 +9,17 @@
 #include "lib/base/net/socket.h"
 
 namespace tutti::detail {
+namespace {
+
+bool is_about_long_calls(const ControlMessage& message) {
+  using Kind = ControlMessage::Kind;
+  return message.kind == Kind::report || message.kind == Kind::question || message.kind == Kind::answer;
+}
+
+}  // namespace
 
 void ControlConnection::send(const ControlMessage& message) {
-  if (ended()) return;
+  if (ended() || (is_behind() && is_about_long_calls(message))) return;
   unsent_ += encode(message);
   write();
   if (unsent_.size() > most_unsent) socket_.reset();

@@ -30,6 +30,10 @@ class ControlConnection {
 
   /// A peer that does not read loses the connection once this many bytes wait for it.
   static constexpr std::size_t most_unsent = std::size_t{1} << 20;
+  /// Whether so much waits for the peer that only what it must know is added.
+  bool is_behind() const { return unsent_.size() > most_unsent / 8; }
+  /// Drops what ranks ask each other about calls that take long, if the peer is behind: there may be any number of such
+  /// calls, and a peer that is only busy must not lose the connection for them. Questions are asked again.
   void send(const ControlMessage& message);
   void write() noexcept;
   /// Appends the messages that have arrived. Those before an end are delivered before the end becomes visible.

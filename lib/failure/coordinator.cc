@@ -16,6 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds query_time{300};
+/// Each report is compared with all queries.
+constexpr std::size_t most_queries = 512;
 constexpr milliseconds suspicion_time{60};
 constexpr milliseconds longest_comparison{300};
 /// All members of a group report the same wait at about the same time. One query serves all reports within this time.
@@ -139,7 +141,9 @@ Failure Coordinator::most_suspected(const Doubt& doubt) const {
 
 // ---- Queries --------------------------------------------------------------------------------------------------
 
+/// Asks all members or none: one that has not been asked would count as silent.
 void Coordinator::inquire(const Report& report) {
+  if (queries_.size() >= most_queries && !report.overdue) return;  // it is reported again
   const auto now = Clock::now();
   std::erase_if(asked_, [now](const auto& entry) { return now - entry.second > asked_lately; });
   const bool asking = std::ranges::any_of(queries_, [&](const Query& query) {
@@ -148,10 +152,16 @@ void Coordinator::inquire(const Report& report) {
   });
   const bool lately = !asked_.emplace(std::pair{report.group, report.operation}, now).second;
   if (asking || (lately && !report.overdue)) return;
+  if (std::ranges::any_of(report.members, [this](int member) { return is_behind(member); })) return;
 
   Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{query_time, now}, {}, {}});
   for (const int member : report.members) ask(query, member);
   tick(now);
+}
+
+bool Coordinator::is_behind(int rank) const {
+  const ControlConnection* const connection = member_.connections_.find(rank);
+  return connection && connection->is_behind();
 }
 
 void Coordinator::ask(Query& query, int rank) {

@@ -64,6 +64,7 @@ class Coordinator {
   void inquire(const Report& report);
   void conclude(const Query& query);
   bool is_complete(const Query& query) const;
+  bool is_behind(int rank) const;
   void ask(Query& query, int rank);
   bool widen(Query& query);
   RankView view_of(const Query& query, int rank);

@@ -1,5 +1,5 @@
-// A hundred thousand messages or thousands of calls at a time, in the worst order: each must cost the same, however
-// many there are. Where it does not, the deadline comes.
+// A hundred thousand messages, thousands of calls or a thousand communicators at a time, in the worst order: each must
+// cost the same, however many there are. Where it does not, the deadline comes.
 
 #include <doctest/doctest.h>
 
@@ -112,6 +112,26 @@ TEST_CASE("thousands of calls may be on their way for long, until a late rank ma
     for (int i = 0; i < calls; ++i) works.push_back(comm.async().all_reduce(one(data, i), sum));
     if (comm.rank() == 0) {
       CHECK(!works.back().wait_for(500ms));  // so that all of them take long, and would ask why
+      comm.send(std::span{&token, 1}, 1);
+    }
+    wait_for_all(works);
+    CHECK(data == std::vector<int>(data.size(), 2));
+  });
+}
+
+TEST_CASE("calls of a thousand communicators may be on their way for long, and no rank counts as lost") {
+  run_ranks({.ranks = 2, .kind = Kind::shm, .timeout = 60s}, [](Communicator& comm) {
+    const int count = only_a_sanitized_sample() ? 300 : 1000;
+    std::vector<Communicator> groups;
+    for (int i = 0; i < count; ++i) groups.push_back(comm.split(0));
+    std::vector<int> data(groups.size(), 1);
+    std::vector<Work> works;
+    int token = 0;
+    if (comm.rank() == 1) comm.recv(std::span{&token, 1}, 0);
+    for (int i = 0; i < count; ++i)
+      works.push_back(groups[static_cast<std::size_t>(i)].async().all_reduce(one(data, i), sum));
+    if (comm.rank() == 0) {
+      CHECK(!works.back().wait_for(700ms));  // so that each of them has asked why
       comm.send(std::span{&token, 1}, 1);
     }
     wait_for_all(works);
