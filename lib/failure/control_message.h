@@ -40,7 +40,7 @@ struct Report {
   std::string call;                        ///< the call, in words
   std::vector<int> members;                ///< global ranks
   std::vector<std::uint64_t> groups = {};  ///< groups that the reporter has made, and those it has closed recently
-  bool lists_all = true;                   ///< false: there were too many to list all in `groups`
+  bool lists_all = true;                   ///< false: it may have made others
 
   friend bool operator==(const Report&, const Report&) = default;
 };

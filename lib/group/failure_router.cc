@@ -18,6 +18,9 @@ namespace {
 /// well.
 constexpr std::chrono::seconds answer_time{2};
 constexpr std::size_t most_remembered = 256;
+/// All calls of 90 groups that take long at the same time list them all.
+constexpr std::chrono::milliseconds listing_time{50};
+constexpr std::size_t most_listed_in_time = 8192;
 
 }  // namespace
 
@@ -145,25 +148,39 @@ void FailureRouter::apply(const Failure& failure) {
 
 // ---- Asking and answering --------------------------------------------------------------------------------------
 
-std::vector<std::uint64_t> FailureRouter::made() const {
-  std::vector<std::uint64_t> ids{closed_};  // others may still be in the last call there
-  for (const auto& [id, group] : groups_) ids.push_back(id);
-  return ids;
+Report FailureRouter::report_of(const Group& group) const {
+  return {.group = group.id(), .reporter = rank_, .call = {}, .members = group.members(), .lists_all = false};
+}
+
+Report FailureRouter::reunion_of(const Group& group) const {
+  Report report = report_of(group);
+  report.groups = closed_;  // others may still be in the last call there
+  for (const auto& [id, made] : groups_) report.groups.push_back(id);
+  report.lists_all = true;
+  return report;
+}
+
+/// Calls of thousands of groups may take long at a time. If each report listed them all, there would be as many numbers
+/// to send as there are pairs of groups.
+bool FailureRouter::may_list() {
+  const auto now = Clock::now();
+  if (now - listing_since_ >= listing_time) {
+    listing_since_ = now;
+    listed_ = 0;
+  }
+  if (listed_ >= most_listed_in_time) return false;
+  listed_ += groups_.size() + closed_.size();
+  return true;
 }
 
 void FailureRouter::ask(Group& group, const Wait& wait) {
-  Report report = reunion_of(group);
+  Report report = may_list() ? reunion_of(group) : report_of(group);
   report.operation = wait.operation;
   report.call = wait.call;
   report.peer = wait.peer;
   report.stalled = wait.stalled;
   report.overdue = wait.overdue;
   detector_->report(report);
-}
-
-Report FailureRouter::reunion_of(const Group& group) const {
-  Report report{.group = group.id(), .reporter = rank_, .call = {}, .members = group.members(), .groups = made()};
-  return report;
 }
 
 void FailureRouter::answer_questions() {
@@ -184,7 +201,7 @@ Status FailureRouter::status_now(const Report& about) const {
   } else if (std::ranges::count(closed_, about.group) > 0) {
     status.presence = Status::Presence::closed;
   }
-  // A reporter that cannot list all its groups may have made any group.
+  // A reporter that does not list all its groups may have made any group.
   const bool may_wait_in_other = status.presence == Status::Presence::absent && about.lists_all;
   for (const auto& [id, group] : groups_) {
     Status there;

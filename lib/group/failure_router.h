@@ -79,7 +79,8 @@ class FailureRouter final : public DetectorUser {
   void answer_questions();
   Failure failure_of(const Group& group, const Error& reason) const;
   Status status_now(const Report& about) const;
-  std::vector<std::uint64_t> made() const;
+  Report report_of(const Group& group) const;
+  bool may_list();
   std::string which(const Group& group) const;
 
   const int rank_;
@@ -91,6 +92,8 @@ class FailureRouter final : public DetectorUser {
   std::vector<std::uint64_t> closed_;                                    // groups closed recently
   std::vector<Failure> losses_;                                          // losses of processes
   std::vector<Failure> unclaimed_;  // failures of groups that this rank has not made yet
+  Clock::time_point listing_since_{};
+  std::size_t listed_ = 0;  // groups in the reports since then
   std::mutex questions_mutex_;
   std::deque<Question> questions_;  // of the coordinator, that wait for the owner of the engine
   std::unique_ptr<FailureDetector> detector_;

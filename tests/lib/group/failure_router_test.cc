@@ -1,9 +1,13 @@
-// What the failure detector asks of a rank may take long, and the detector does not wait for it.
+// What the failure detector asks of a rank may take long, and the detector does not wait for it. What a rank reports is
+// bounded.
 
 #include <doctest/doctest.h>
+#include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,6 +92,44 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
   rank.context->engine->exclusively([] {});
   CHECK(receive.done());
   receive.release();
+}
+
+TEST_CASE("calls of many groups that take long do not all list the groups, and those of few do") {
+  for (const std::size_t count : {std::size_t{50}, std::size_t{500}}) {
+    CAPTURE(count);
+    const Secret key = Secret::random();
+    const auto deadline = FailureDetector::Clock::now() + 20s;
+    played::SilentCoordinator<OverUnix> first{key};
+    const auto context = testing::alone();
+    auto& router = *(context->failure_router = std::make_unique<FailureRouter>(1, std::vector<std::string>{"r0", "r1"},
+                                                                               context->engine, context->log));
+    router.set_detector(std::make_unique<FailureDetector>(1, played::open_acceptor<OverUnix>(1, key), key));
+    router.detector().begin({{first.address(), "r0"}, {router.detector().address(), "r1"}}, played::never_silent,
+                            router, deadline);
+    ControlConnection connection = first.take(deadline);
+    std::vector<std::unique_ptr<CommunicatorState>> states;
+    for (std::uint64_t i = 0; i < count; ++i)
+      states.push_back(std::make_unique<CommunicatorState>(context, group_id + 2 * i, std::vector<int>{0}));
+    context->engine->exclusively([&] {
+      for (const auto& state : states) router.ask(state->group, {.operation = 1, .call = "call"});
+    });
+
+    std::vector<ControlMessage> reports;
+    while (reports.size() < count && FailureDetector::Clock::now() < deadline) {
+      pollfd query{.fd = connection.fd(), .events = POLLIN, .revents = 0};
+      ::poll(&query, 1, 100);
+      std::vector<ControlMessage> messages;
+      connection.read(messages);
+      std::ranges::copy_if(messages, std::back_inserter(reports),
+                           [](const ControlMessage& message) { return message.kind == ControlMessage::Kind::report; });
+    }
+    REQUIRE(reports.size() == count);
+    const auto lists = [&](const ControlMessage& message) { return message.report.groups.size() == count; };
+    const auto listing = static_cast<std::size_t>(std::ranges::count_if(reports, lists));
+    CHECK(lists(reports.front()));
+    CHECK((listing == count) == (count == 50));
+    for (const ControlMessage& message : reports) CHECK(message.report.lists_all == lists(message));
+  }
 }
 
 }  // namespace
