@@ -53,7 +53,10 @@ void FailureRouter::attach(Group& group) {
 void FailureRouter::detach(Group& group) noexcept {
   groups_.erase(group.id());
   by_parent_.erase({group.parent(), group.id()});
-  if (closed_.size() == most_remembered) closed_.erase(closed_.begin());
+  if (closed_.size() == most_remembered) {
+    closed_.erase(closed_.begin());
+    has_forgotten_ = true;
+  }
   closed_.push_back(group.id());
 }
 
@@ -154,7 +157,8 @@ Report FailureRouter::report_of(const Group& group) const {
 
 Report FailureRouter::reunion_of(const Group& group) const {
   Report report = report_of(group);
-  report.groups = closed_;  // others may still be in the last call there
+  if (has_forgotten_) return report;  // others may still be in the last call of any group
+  report.groups = closed_;
   for (const auto& [id, made] : groups_) report.groups.push_back(id);
   report.lists_all = true;
   return report;

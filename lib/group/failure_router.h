@@ -90,6 +90,7 @@ class FailureRouter final : public DetectorUser {
   std::map<std::uint64_t, Group*> groups_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Group*> by_parent_;  // by id of the parent, and own id
   std::vector<std::uint64_t> closed_;                                    // groups closed recently
+  bool has_forgotten_ = false;                                           // groups closed before
   std::vector<Failure> losses_;                                          // losses of processes
   std::vector<Failure> unclaimed_;  // failures of groups that this rank has not made yet
   Clock::time_point listing_since_{};

@@ -132,5 +132,26 @@ TEST_CASE("calls of many groups that take long do not all list the groups, and t
   }
 }
 
+TEST_CASE("a rank that has closed more groups than it remembers does not claim to list all that it has made") {
+  const auto context = testing::alone();
+  const CommunicatorState state{context, group_id, {0}};
+  auto close_groups = [&, next = group_id](int count) mutable {
+    for (int i = 0; i < count; ++i) {
+      next += 2;
+      const CommunicatorState closed{context, next, {0}};
+    }
+  };
+  const auto report = [&] {
+    Report made;
+    context->engine->exclusively([&] { made = context->failure_router->reunion_of(state.group); });
+    return made;
+  };
+  close_groups(256);
+  CHECK(report().groups.size() == 257);
+  CHECK(report().lists_all);
+  close_groups(1);
+  CHECK(!report().lists_all);
+}
+
 }  // namespace
 }  // namespace tutti::detail
