@@ -131,11 +131,20 @@ void Engine::post(std::function<void()> task) {
   run_alone(lock, task);
 }
 
+/// Leaves also if the task throws, std::bad_alloc for example: else nobody could own the engine any more, nor look at a
+/// deadline.
 void Engine::run_alone(Ownership::Lock& lock, const std::function<void()>& task) {
+  struct Leaving {
+    ~Leaving() {
+      lock.lock();
+      engine.leave(lock);
+    }
+    Engine& engine;
+    Ownership::Lock& lock;
+  };
   lock.unlock();
+  const Leaving leaving{*this, lock};
   run_task(task);
-  lock.lock();
-  leave(lock);
 }
 
 void Engine::run_task(const std::function<void()>& task) {

@@ -143,15 +143,7 @@ std::optional<MessageStatus> MessageFastPath::receive_owned(const MessageCall& c
 MessageStatus MessageFastPath::receive_late(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,
                                             black_box::Flight flight, Link::Taken taken, ShortWait& wait) {
   Engine& engine = *group_.context().engine;
-  Message& receive = *spare_;
-  receive.prepare(messages_, call, pool);
-  receive.begin_inline(flight);
-  active_.add(receive);
-  if (taken == Link::Taken::begun) {
-    messages_.receive_begun(receive);
-  } else {
-    messages_.start_receive(receive);
-  }
+  Message& receive = begin_receive(call, pool, flight, taken);
   wait_a_little(receive, wait);
   if (receive.over() && !receive.error()) {
     const MessageStatus status = receive.status;
@@ -167,6 +159,21 @@ MessageStatus MessageFastPath::receive_late(const MessageCall& call, const std::
   }
   work.wait();  // throws what the receive failed with
   return work.status();
+}
+
+/// It must not fail, since the link may be writing to the caller's memory, and the engine is owned.
+Message& MessageFastPath::begin_receive(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,
+                                        black_box::Flight flight, Link::Taken taken) noexcept {
+  Message& receive = *spare_;
+  receive.prepare(messages_, call, pool);
+  receive.begin_inline(flight);
+  active_.add(receive);
+  if (taken == Link::Taken::begun) {
+    messages_.receive_begun(receive);
+  } else {
+    messages_.start_receive(receive);
+  }
+  return receive;
 }
 
 bool MessageFastPath::may_receive(int peer, Pool<Message>& pool) noexcept {

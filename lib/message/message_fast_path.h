@@ -44,6 +44,8 @@ class MessageFastPath {
   std::optional<MessageStatus> receive_owned(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
   MessageStatus receive_late(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool,
                              black_box::Flight flight, transport::Link::Taken taken, ShortWait& wait);
+  Message& begin_receive(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool, black_box::Flight flight,
+                         transport::Link::Taken taken) noexcept;
   bool lend_owned(const MessageCall& out, const MessageCall& in, Pool<Message>& pool) noexcept;
   MessageStatus exchange_lent(const MessageCall& out, const MessageCall& in,
                               const std::shared_ptr<Pool<Message>>& pool);

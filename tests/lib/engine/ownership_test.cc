@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <new>
 #include <random>
 #include <thread>
 #include <vector>
@@ -261,6 +262,17 @@ TEST_CASE("threads own, wait for and hand over an engine, and one at a time has 
 TEST_CASE("a helper takes its turns among them, and ends what nobody waits for") {
   stress(sleeps_at_once, true);
   stress(spins_first, true);
+}
+
+TEST_CASE("a thread whose task throws gives up the engine, and other threads and later tasks get it") {
+  Engine engine{spins_first};
+  const auto throws = [] { throw std::bad_alloc{}; };
+  CHECK_THROWS_AS(engine.exclusively(throws), std::bad_alloc);
+  CHECK_THROWS_AS(engine.post(throws), std::bad_alloc);
+  CHECK(!engine.is_owned_here());
+  int ran = 0;
+  std::jthread{[&] { engine.exclusively([&] { ++ran; }, Clock::now() + hang_limit); }}.join();
+  CHECK(ran == 1);
 }
 
 }  // namespace
