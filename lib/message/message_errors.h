@@ -8,7 +8,7 @@ namespace tutti::detail {
 
 class Group;
 
-/// The error of a receive whose message is longer, or of another type.
+/// The error of a receive whose message is longer, of another type, or no whole number of its elements.
 Error does_not_fit(const Group& group, const Message& receive, const Envelope& envelope);
 /// The group's failure, described from the point of view of this call.
 Error failure_of(const Group& group, const MessageCall& call, const Error& reason);
