@@ -13,10 +13,7 @@ void Channels::attach(transport::Channel channel, ChannelUser& user) {
   });
 }
 
-void Channels::detach(transport::Channel channel) noexcept {
-  std::erase_if(strangers_, [&](transport::Link* link) { return link->channel() == channel; });
-  users_.erase(channel);
-}
+void Channels::detach(transport::Channel channel) noexcept { users_.erase(channel); }
 
 ChannelUser* Channels::user_of(transport::Link& link) noexcept {
   if (link.context) return static_cast<ChannelUser*>(link.context);
@@ -28,7 +25,9 @@ ChannelUser* Channels::user_of(transport::Link& link) noexcept {
 
 transport::Acceptance Channels::arrived(transport::Link& from, const transport::Frame& frame) noexcept {
   if (ChannelUser* user = user_of(from)) return user->arrived(from, frame);
-  strangers_.push_back(&from);  // the peer is ahead: it has made a sub-group that this rank is about to make
+  // The peer is ahead: it has made a sub-group that this rank is about to make. Or else it is no member of the channel,
+  // and stays parked.
+  if (!users_.contains(from.channel())) strangers_.push_back(&from);
   return {};
 }
 

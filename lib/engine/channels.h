@@ -25,7 +25,7 @@ class Channels final : public transport::Sink {
   ChannelUser* user_of(transport::Link& link) noexcept;
 
   std::unordered_map<transport::Channel, ChannelUser*> users_;
-  std::vector<transport::Link*> strangers_;  // links of channels that have no user yet
+  std::vector<transport::Link*> strangers_;  // links of channels that have no user yet, and so are not closed
 };
 
 }  // namespace tutti::detail
