@@ -11,7 +11,8 @@ namespace tutti::transport {
 
 /// The channels that were closed last, each with the answer to a peer that comes for it later. Older ones are
 /// forgotten, so that a program that makes and closes groups for days needs no more memory than one that runs for a
-/// minute. A peer whose first message comes after that waits, as it does for a group that does not exist here yet.
+/// minute. A peer whose first message comes after that waits, as it does for a group that does not exist here yet, but
+/// late credit does not.
 template <class Words>
 class ClosedChannels {
  public:

@@ -25,6 +25,9 @@ ChannelUser* Channels::user_of(transport::Link& link) noexcept {
 
 transport::Acceptance Channels::arrived(transport::Link& from, const transport::Frame& frame) noexcept {
   if (ChannelUser* user = user_of(from)) return user->arrived(from, frame);
+  // Credit answers messages of this rank, so the communicator is one that this rank has closed. A link that is parked
+  // would never end.
+  if (frame.kind == transport::FrameKind::credit && frame.length == 0) return {transport::Acceptance::Kind::memory};
   // The peer is ahead: it has made a sub-group that this rank is about to make. Or else it is no member of the channel,
   // and stays parked.
   if (!users_.contains(from.channel())) strangers_.push_back(&from);
@@ -35,7 +38,9 @@ void Channels::view(transport::Link& from, std::span<const std::byte> piece) noe
   user_of(from)->view(from, piece);
 }
 
-void Channels::received(transport::Link& from) noexcept { user_of(from)->received(from); }
+void Channels::received(transport::Link& from) noexcept {
+  if (ChannelUser* user = user_of(from)) user->received(from);  // else it was credit
+}
 
 void Channels::sent(transport::Link& to, transport::Token token) noexcept { user_of(to)->sent(to, token); }
 

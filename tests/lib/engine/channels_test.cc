@@ -52,6 +52,18 @@ TEST_CASE("a message waits for the communicator that this rank is about to make"
   CHECK(members.messages == 1);
 }
 
+TEST_CASE("credit for a communicator that was closed long ago is taken, so that its link can end") {
+  Channels channels;
+  transport::Sink& sink = channels;
+  PlayedLink link{member, channel};
+  Members members;
+  CHECK(sink.arrived(link, {.kind = FrameKind::credit}).kind == Acceptance::Kind::memory);
+  sink.received(link);
+  channels.attach(channel, members);
+  CHECK(link.resumed == 0);
+  CHECK(members.messages == 0);
+}
+
 TEST_CASE("the link of a rank that is no member may be destroyed before its channel is closed") {
   Channels channels;
   transport::Sink& sink = channels;
