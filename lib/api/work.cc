@@ -128,12 +128,12 @@ std::size_t tutti::detail::wait_any(std::span<Handle* const> handles) {
   std::vector<Pending*> pending;
   for (const Handle* const handle : handles) {
     pending.push_back(Internals::pending(*handle));
+    if (pending.back()) pending.back()->engine().require_own_process();
     if (handle->done()) return pending.size() - 1;
     if (&pending.back()->engine() != &pending.front()->engine())
       refuse("these are of communicators that different calls of connect() have made");
   }
   Engine& engine = pending.front()->engine();
-  engine.require_own_process();
   while (!engine.wait_any(pending, next_question(deadline_after(std::chrono::hours{24})))) {
     if (!program_interrupts()) continue;
     for (Pending* const one : pending) one->abort("interrupted");

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -74,6 +75,9 @@ class Findings {
   findings.refused("shrink", [&] { (void)comm.shrink(1s); });
   findings.refused("wait", [&] { pending.wait(); });
   findings.refused("wait_for", [&] { pending.wait_for(1s); });
+  findings.refused("wait_any", [&] { tutti::wait_any(std::span{&pending, 1}); });
+  findings.refused("wait_any of what was done", [&] { tutti::wait_any(std::span{&finished, 1}); });
+  findings.refused("wait_all", [&] { tutti::wait_all(std::span{&pending, 1}); });
   findings.check("a loop over done() ends", pending.done());
   findings.check("error() says why", pending.error() != nullptr);
   findings.check("what was done is done", finished.done() && finished.error() == nullptr);
