@@ -42,8 +42,9 @@ struct Acceptance {
   int senders_to_root = 0;
 };
 
-/// Receives the events of a transport. Called only from Transport::progress(), by the thread that called it. A sink may
-/// call Link::send, Link::resume and Link::expect in these callbacks, nothing else. Must not throw.
+/// Receives the events of a transport. Called only from Transport::progress() and Link::pull_piece(), by the thread
+/// that called it. In these callbacks a sink may call Link::send, Link::resume, Link::expect, Transport::open and
+/// Transport::open_aside, nothing else. Must not throw.
 class Sink {
  public:
   /// A message has begun to arrive on `from`. After `park`, resume() makes the link offer the same message again.
@@ -178,7 +179,7 @@ class Transport {
   virtual void abort_channel(Channel channel, const Error& reason) noexcept = 0;
 
   /// Fault injection: this rank's network fails. Every connection ends without notice, and none can be made any more.
-  /// Like open(), not to be called inside progress().
+  /// Not to be called inside progress().
   virtual void cut() noexcept = 0;
 
   /// Moves what can be moved without blocking. True if something happened.
