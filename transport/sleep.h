@@ -18,7 +18,8 @@ namespace tutti::transport {
 /// wake-up.
 template <class Look>
 void sleep_until_woken(Reactor& reactor, Reactor::Clock::time_point until, Look&& look) {
-  /// A store is on its way for a fraction of a microsecond, or for some if many are before it.
+  /// A store is on its way for a fraction of a microsecond, or for some if many are before it. The reactor sleeps whole
+  /// milliseconds, so the second look comes after one.
   constexpr std::chrono::microseconds arriving{100};
   if (!look()) return static_cast<void>(reactor.poll());
   const auto second_look = std::min(Reactor::Clock::now() + arriving, until);
