@@ -91,11 +91,19 @@ Finding memory() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
 
-/// A connection takes two descriptors, one to watch for reading and one for writing. Each peer may have a connection
-/// for collectives, one for messages, and one in each direction for their credit. 64 descriptors remain for the rest of
-/// the program.
+/// The connections that TUTTI_TCP_CONNECTIONS says; of a wrong value another check tells.
+rlim_t connections_of_link() try {
+  return environment::number("TUTTI_TCP_CONNECTIONS").value_or(1);
+} catch (const Error&) {
+  return 1;
+}
+
+/// A connection in both directions takes two descriptors, one to watch for reading and one for writing. Each peer of a
+/// communicator may have a link for collectives and one for messages, whose connections are such, and a connection in
+/// each direction for credit. 64 descriptors remain for the rest of the program.
 Finding descriptors(int ranks) {
-  constexpr rlim_t reserve = 64, most_of_peer = 6;
+  constexpr rlim_t reserve = 64;
+  const rlim_t most_of_peer = 4 * connections_of_link() + 2;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t peers = limit.rlim_cur > reserve ? (limit.rlim_cur - reserve) / most_of_peer : 0;

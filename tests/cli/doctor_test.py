@@ -69,6 +69,10 @@ class Report(Case):
         files = self.checks(done)["open files"]
         self.assertEqual((files["level"], files["remedy"]), ("warn", "ulimit -n 1258"), done)
         self.assertSays(files["found"], r"limit 100 .* enough for 6 peers")
+        done = run("sh", "-c", 'ulimit -n 100; exec "$0" doctor --json -n 200', harness.PROGRAM,
+                   env={"TUTTI_TCP_CONNECTIONS": "4"})
+        files = self.checks(done)["open files"]
+        self.assertEqual(files["remedy"], f"ulimit -n {199 * 18 + 64}", done)
 
     def test_caches_and_nodes_are_those_of_the_system_or_of_a_file(self):
         def found(text):
