@@ -89,7 +89,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// It returns when `data` may change. A large message waits until the receiver has taken it. One of up to 64 KiB over
   /// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room. While the receiver is in no call
   /// of tutti and has no operation on its way, there is room in shared memory for at least 8 messages of up to 16 KiB,
-  /// or fewer longer ones, and over TCP for 1 MiB. A rank that sends more than that before the other enters the library
+  /// or fewer longer ones, and over TCP within a host for 1 MiB. Between hosts there is room for as much as the buffers
+  /// of the connection hold, at first some 64 KiB. A rank that sends more than that before the other enters the library
   /// uses isend().
   template <class Data>
   void send(Data&& data, int to, const MessageOptions& options = {}) {
