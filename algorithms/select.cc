@@ -196,14 +196,23 @@ std::optional<Choice> TuningTable::find_line(const Situation& situation, std::st
   return std::nullopt;
 }
 
+bool TuningTable::has_lines_for_hosts(Collective collective) const {
+  return std::ranges::any_of(rows_,
+                             [&](const Row& row) { return row.collective == collective && row.transport == "hosts"; });
+}
+
 Choice TuningTable::select(const Situation& situation, std::string* why) const {
-  if (const std::optional<Choice> choice = find_line(situation, why)) return *choice;
-  if (this != &builtin()) {
+  const bool is_own = this != &builtin();
+  const bool may_take_tcp = is_own && situation.transport == "hosts";
+  if (!may_take_tcp || has_lines_for_hosts(situation.collective))
+    if (const std::optional<Choice> choice = find_line(situation, why)) return *choice;
+  if (may_take_tcp) {
     // Somebody has measured those, here.
     Situation over_tcp = situation;
     over_tcp.transport = "tcp";
-    if (situation.transport == "hosts")
-      if (const std::optional<Choice> choice = find_line(over_tcp, why)) return *choice;
+    if (const std::optional<Choice> choice = find_line(over_tcp, why)) return *choice;
+  }
+  if (is_own) {
     const Choice choice = builtin().select(situation, why);
     if (why != nullptr) *why += "; no line of " + file_name_ + " matches this call";
     return choice;

@@ -87,6 +87,7 @@ class TuningTable {
   };
   /// The choice of the first line that serves.
   std::optional<Choice> find_line(const Situation& situation, std::string* why) const;
+  bool has_lines_for_hosts(Collective collective) const;
   static Row parse_row(std::vector<std::string_view> words, int line);
   static Crowd crowd_in(std::string_view word);
 

@@ -132,6 +132,12 @@ TEST_CASE("lines for tcp in a table of one's own hold for several hosts, too, un
   std::string why;
   TuningTable::parse("all_reduce tcp * * chain", "t").select(situation, &why);
   CHECK(contains(why, "chain, by t:1"));
+  // A line for all transports comes in its turn.
+  const std::string tcp = "all_reduce tcp * * chain\n", all = "all_reduce * * * ring\n";
+  CHECK(chosen(TuningTable::parse(tcp + all, "t"), situation) == "chain");
+  CHECK(chosen(TuningTable::parse(all + tcp, "t"), situation) == "ring");
+  CHECK(chosen(TuningTable::parse(tcp + all + "broadcast hosts * * chain", "t"), situation) == "chain");
+  CHECK(chosen(TuningTable::parse(tcp + all + "all_reduce hosts * * tree:4", "t"), situation) == "ring");
 }
 
 TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
