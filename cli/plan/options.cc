@@ -56,6 +56,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--bandwidth", options.bandwidth, "GB/s of a rank in each direction")->capture_default_str();
   app.add_option("--transport", options.transport, "Transport to look up in the tuning table: shm, tcp or inproc")
       ->capture_default_str();
+  app.add_flag("--oversubscribed", options.oversubscribed, "More ranks than cores, for the tuning table");
   app.add_option("--topology", options.topology,
                  "Where the ranks are, in a file as for TUTTI_TOPOLOGY: for the tuning table, and for hierarchical");
   app.add_flag("--check", options.check,
@@ -66,7 +67,8 @@ void declare(CLI::App& app, Options& options) {
                  "Draw it to this file: one step (--step), the times, and the contents of each rank");
   app.add_option("--import", options.import,
                  "Take the plan from this file, proved first: a file of plans (--save), or a program of MSCCL (XML)")
-      ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--topology", "--explain", "--list");
+      ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--oversubscribed", "--topology", "--explain",
+                 "--list");
   app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
   app.add_option("--goal", options.outputs.goal, "Write it as a GOAL schedule for LogGOPSim");
   app.add_option("--goal-calc", options.outputs.calc_per_byte, "... in which reducing a byte takes that many ns")
@@ -92,7 +94,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->needs("--on")->capture_default_str();
   app.add_flag("--json", options.json, "Print JSON")->excludes("--svg", "--html", "--msccl", "--goal", "--save");
   app.get_option("--html")->excludes("--svg", "--msccl", "--goal", "--save", "--check", "--explain", "--list", "--rank",
-                                     "--pipeline", "--radix", "--transport", "--topology", "--hosts");
+                                     "--pipeline", "--radix", "--transport", "--oversubscribed", "--topology",
+                                     "--hosts");
   app.footer(plan_examples);
 }
 

@@ -41,6 +41,7 @@ struct Options {
   std::optional<int> hosts;
   std::optional<int> gpus;
   int slots = 4;  // per link
+  bool oversubscribed = false;
   bool check = false;
   bool explain = false;
   bool list = false;

@@ -65,6 +65,7 @@ Choice choose(const plan::Options& options, Collective collective, std::string& 
                         .ranks = options.ranks,
                         .bytes = bytes,
                         .transport = on_each > 1 ? "hosts" : options.transport,
+                        .oversubscribed = options.oversubscribed,
                         .ranks_on_each_host = on_each,
                         .domains = domains},
                        why);

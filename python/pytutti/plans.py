@@ -134,7 +134,8 @@ def algorithms(collective: str | None = None) -> dict[str, str] | dict[str, dict
 
 def plan(collective: str, name: str | None = None, ranks: int = 4, *, root: int = 0, **model: Any) -> Plan:
     """A plan of the catalogue, such as "ring", "tree:4" (radix 4) or "chain*8" (in 8 slices). Without a name it is the
-    one that the tuning table chooses. `bytes`, `latency` and `bandwidth` are those of Plan.at()."""
+    one that the tuning table chooses for TCP and a core per rank. `bytes`, `latency` and `bandwidth` are those of
+    Plan.at()."""
     return Plan(_of_catalogue(collective, name, ranks, root), **model)
 
 

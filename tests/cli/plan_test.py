@@ -46,6 +46,9 @@ class Show(Case):
     def test_the_tuning_table_is_asked_and_can_be_another_one(self):
         done = plan("all_reduce", "-n", "8", "--bytes", "64K", "--transport", "shm", "--explain")
         self.assertSays(done.out, r"Chosen for all_reduce of 65536 bytes over 8 ranks by shm: \w+", r"\n  \* \w+ .*KiB")
+        done = plan("all_reduce", "-n", "8", "--bytes", "64K", "--transport", "shm", "--oversubscribed", "--explain")
+        self.assertSays(" ".join(done.out.split()), r"by shm, more ranks than cores: (\S+), by tuning_table\.inc:\d+: "
+                        r"all_reduce shm \S+ \S+ \1 oversubscribed ")
         table = self.folder / "table"
         table.write_text("all_reduce * * * chain*3\n")
         done = plan("all_reduce", "-n", "8", env={"TUTTI_TUNING_FILE": str(table)})
