@@ -255,6 +255,11 @@ class Refuse(Case):
         self.refused("broadcast --size -4", '--bytes takes a size .* not "-4"')
         self.refused("broadcast -n four", "four")
 
+    def test_plans_that_would_take_gigabytes(self):
+        self.refused("all_reduce --algo ring*4096 -n 4096",
+                     r"plan ring\*4096 of a rank among 4096 would be too large to look at; take fewer ranks or a shorter")
+        self.assertEqual(plan("broadcast", "--algo", "chain*512", "-n", "4096").code, 0)
+
     def test_rows_of_measured_points_that_lack_something(self):
         row = {"algorithm": "ring", "size": 8, "in_place": {"time": 3}}
         file = self.folder / "points.json"

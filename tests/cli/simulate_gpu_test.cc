@@ -80,6 +80,10 @@ TEST_CASE("simulate: more ranks than can share a GPU are refused before anything
                                 "fewer ranks (-n), or another network (--net)");
     }
   }
+  // So are plans that would take gigabytes together.
+  const auto ring = algorithms::find(Collective::all_reduce, "ring*4096");
+  CHECK_THROWS_WITH_AS(simulate({Collective::all_reduce, ring, 512, 0, 4000}, on),
+                       doctest::Contains("ring*4096 over 512 ranks has more than the 48 million steps"), Error);
 }
 
 /// docs/gpu-measurements.md, "How an all_reduce on one card may go".

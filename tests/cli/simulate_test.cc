@@ -258,6 +258,9 @@ link far 1us 0ns 1GB/s
 TEST_CASE("a job that is too large for every method is refused before it begins") {
   const SimulatedCall all = simulated(Collective::all_to_all, "direct", 20000, 20000 * 8);
   CHECK_THROWS_WITH_AS(simulate(all, uniform()), doctest::Contains("20000 ranks"), Error);
+  // Even the plan of one rank would take gigabytes.
+  const SimulatedCall ring = simulated(Collective::all_reduce, "ring*4096", 24576, 8);
+  CHECK_THROWS_WITH_AS(simulate(ring, uniform()), doctest::Contains("ring*4096 over 24576 ranks has more than"), Error);
 }
 
 TEST_CASE("an algorithm passed over for its least time is never the fastest") {
