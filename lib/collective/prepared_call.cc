@@ -55,7 +55,8 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
 
 bool PreparedCall::is(const Request& other) const noexcept {
   const auto same = [](const auto& one, const auto& another) {
-    return one.data == another.data && one.count == another.count && one.type == another.type;
+    return one.data == another.data && one.count == another.count && one.type == another.type &&
+           one.unit == another.unit;
   };
   const bool same_op = request.op && other.op ? op.kind() == other.op->kind() : request.op == other.op;
   return request.collective == other.collective && same(request.input, other.input) &&

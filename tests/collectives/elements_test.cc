@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,14 @@ TEST_CASE("counts that do not fit are told in elements, not in bytes") {
     says("out has 5 elements, but 6 are needed", error_of([&] { comm.all_gather(three, five); }));
     says("in has 3 elements, which 2 ranks cannot share", error_of([&] { comm.all_to_all(three, three); }));
     says("in has 3 elements, but 2 are needed", error_of([&] { comm.all_gather_v(three, five, {2, 2}); }));
+    // The same memory as the call before, which had elements of another size.
+    std::vector<Triple> others(3);
+    const auto bytes_of = [](std::vector<Triple>& all) {
+      return std::span{reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof(Triple)};
+    };
+    std::span in = bytes_of(three), out = bytes_of(others);
+    comm.all_to_all(in, out);
+    says("in has 3 elements, which 2 ranks cannot share", error_of([&] { comm.all_to_all(three, others); }));
   });
 }
 
