@@ -68,7 +68,7 @@ std::string_view msccl_name(Collective collective);
 /// The inverse; also accepts '_'.
 std::optional<Collective> collective_of_msccl(std::string_view name);
 
-/// Throws Error{unsupported} for a barrier, which MSCCL does not have.
+/// Throws Error{unsupported} for a barrier or a scan, which MSCCL does not have.
 MscclProgram msccl_program(const std::string& name, Collective collective, const std::vector<algorithms::Plan>& plans);
 /// What the runtime would refuse, in a sentence; empty if nothing.
 std::string beyond_limits(const MscclProgram& program);
