@@ -24,6 +24,10 @@ using algorithms::StepId;
 
 constexpr int most_ranks_drawn = 128;
 constexpr std::size_t widest_description = 46;
+constexpr const char* parameters_of_names =
+    ":K chooses the radix and *P the pipeline, for example tree:4 or chain*8. In place of *P, /SIZE gives the size of "
+    "the largest message, chain/64K. Domains are sizes of neighbours, hierarchical:3+1, or lists of ranks, "
+    "hierarchical:0.2+1.3.\n";
 
 /// Per step: the steps of its own rank that must be complete, the one that must have been issued before it on its link,
 /// and the step of another rank that sends what it receives.
@@ -192,10 +196,11 @@ std::string list(const std::vector<Collective>& collectives) {
       std::string idea{entry.idea};
       if (entry.equal_parts) idea += "; equal parts only";
       if (entry.rank_order) idea += "; folds in rank order";
+      if (entry.has_domains) idea += "; K may be domains";
       text += wrapped(fmt::format("  {:24} {}\n", name, idea), 27);
     }
   }
-  return text + "\n:K chooses the radix and *P the pipeline, for example tree:4 or chain*8.\n";
+  return text + "\n" + wrapped(parameters_of_names, 0);
 }
 
 }  // namespace tutti::cli

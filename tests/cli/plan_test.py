@@ -103,6 +103,12 @@ class Show(Case):
         self.assertEqual(described, [*harness.collectives()])
         self.assertEqual(len(re.findall(r"^  \w", plan("scatter", "--list").out, re.M)), 2)
 
+    def test_the_list_tells_all_parameters_of_names(self):
+        done = plan("all_reduce", "--list").out
+        self.assertSays(done, r"  hierarchical:K [^:]*; K\s+may\s+be\s+domains\n", r"chain\*8", r"/SIZE", r"chain/64K",
+                        r"hierarchical:3\+1", r"hierarchical:0\.2\+1\.3")
+        self.assertNotIn("may be domains", " ".join(plan("all_gather", "--list").out.split()))
+
     def test_json_tells_the_same(self):
         done = json.loads(plan("all_gather", "--algo", "ring", "-n", "4", "--rank", "all", "--json").out)
         self.assertTrue(done["verdict"]["ok"])
