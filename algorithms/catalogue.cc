@@ -71,6 +71,7 @@ constexpr Entry entries[] = {
 
 constexpr int most_radix = 1 << 20;
 constexpr int most_pipeline = 1 << 12;
+constexpr std::size_t most_size = (1 << 20) - 1;  // of messages, before its unit
 
 /// Removes `mark` and the number after it from `name` and returns the number; `otherwise` if there is no mark.
 int take_parameter(std::string_view& name, char mark, const char* meaning, int least, int most, int otherwise) {
@@ -95,9 +96,9 @@ std::size_t take_message(std::string_view& name) {
   if (unit != std::string_view::npos) digits.remove_suffix(1);
   std::size_t value = 0;
   const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (problem != std::errc{} || end != digits.data() + digits.size() || value == 0 || value >= 1 << 20)
-    refuse("Algorithm \"" + std::string{name} +
-           "\": the size of messages after '/' must be like 4096, 64K or 1M, not \"" +
+  if (problem != std::errc{} || end != digits.data() + digits.size() || value == 0 || value > most_size)
+    refuse("Algorithm \"" + std::string{name} + "\": the size of messages after '/' must be a number from 1 to " +
+           std::to_string(most_size) + ", perhaps with K or M, such as 4096, 64K or 1M, not \"" +
            std::string{name.substr(at + 1)} + "\".");
   name = name.substr(0, at);
   return unit == std::string_view::npos ? value : value << 10 * (unit + 1);
