@@ -123,6 +123,7 @@ std::map<std::string, std::string, std::less<>> parse_defaults(std::string_view 
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(';'));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
+    if (item.empty()) continue;
     const auto colon = item.find(':');
     const std::string collective{item.substr(0, colon == std::string_view::npos ? 0 : colon)};
     const bool named = !collective.empty() && collective.find_first_of("0123456789*") == std::string::npos &&

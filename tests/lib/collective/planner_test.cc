@@ -41,6 +41,9 @@ TEST_CASE("a default algorithm holds for every collective that has it, one per c
   const Planner two = planner("all_reduce:tree:8;broadcast:chain");
   CHECK(chosen(two, Collective::all_reduce) == "tree:8");
   CHECK(chosen(two, Collective::broadcast) == "chain");
+  const Planner gaps = planner(";ring;;broadcast:chain;");
+  CHECK(chosen(gaps, Collective::all_reduce) == "ring");
+  CHECK(chosen(gaps, Collective::broadcast) == "chain");
 }
 
 TEST_CASE("a call's own algorithm wins over the default") {
