@@ -55,11 +55,6 @@ constexpr std::size_t most_scattered = 256 * 1024;
 /// Bytes of a part up to which a board is faster where ranks share cores (8 ranks on 2 cores, gather of 512 KiB: 24.8
 /// us by links, 18.3 by a board; scatter of 512 KiB 28.5 and 24.5, of 2 MiB 91 and 96).
 constexpr std::size_t most_of_part_on_shared_cores = 128 * 1024;
-/// Programs of two rounds, and those that sum each rank's own contribution first, compete with plans made for links.
-/// They are faster while waiting for messages takes most of the time. Where ranks share cores, two rounds in rank order
-/// stay faster, since each byte is copied less often (all_reduce of 16 MiB among 8 ranks on 2 cores: 20.0 ms by the
-/// best plan over links, 16.3 by a board).
-constexpr std::size_t most_not_simple = 64 * 1024;
 /// Shorter sums do not keep all ranks of a row at work.
 constexpr std::size_t least_in_row = 64 * 1024;
 constexpr std::size_t least_lent = 64 * 1024;

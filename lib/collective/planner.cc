@@ -70,6 +70,12 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
   return prepared;
 }
 
+/// Whether a board never has such a call, since its plan sums slices that begin with a rank's own. To find out what it
+/// would do there takes time and memory for the slices of all ranks.
+bool is_too_long_for_board(const Choice& choice, std::size_t bytes) {
+  return choice.entry->mesh && !choice.entry->rank_order && choice.pipeline > 1 && bytes > most_not_simple;
+}
+
 /// Lowers the plans of all ranks, so that every rank comes to the same result.
 void put_on_board(Prepared& prepared, const Choice& choice) {
   const algorithms::Shape& shape = prepared.plan.shape;
@@ -268,14 +274,15 @@ const Prepared* Planner::find_built(const Wish& wish, bool& is_new) {
     return given_.get();
   }
   const Choice choice = algorithms::settled(choose(wish), settings_.ranks, wish.bytes);
-  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix, choice.domains}];
+  const bool is_long = is_too_long_for_board(choice, wish.bytes);
+  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix, choice.domains, is_long}];
   is_new = !plan;
   if (is_new) prove(choice, settings_.ranks, wish.root);
-  if (is_new) plan = build(choice, wish.root);
+  if (is_new) plan = build(choice, wish.root, is_long);
   return plan.get();
 }
 
-std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root) const {
+std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root, bool is_long) const {
   const std::string name = to_string(choice);
   auto prepared = make_ready(choice.entry->build(shape_of(choice, settings_.rank, settings_.ranks, root)), name,
                              algorithm_hash(name));
@@ -284,6 +291,8 @@ std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root) c
     prepared->why_no_board = "has none here";
   } else if (!choice.entry->mesh && !choice.entry->in_row && choice.domains.empty()) {
     prepared->why_no_board = "passes data on from rank to rank";
+  } else if (is_long) {
+    prepared->why_no_board = "sums a long vector slice by slice";
   } else {
     put_on_board(*prepared, choice);
   }

@@ -92,12 +92,12 @@ class Planner {
   algorithms::Situation situation_of(const Wish& wish) const;
   bool wants_given(const Wish& wish) const;
   std::string why_not_given(const Wish& wish) const;
-  std::unique_ptr<const Prepared> build(const algorithms::Choice& choice, int root) const;
+  std::unique_ptr<const Prepared> build(const algorithms::Choice& choice, int root, bool is_long) const;
   const Prepared* find_built(const Wish& wish, bool& is_new);
   void tell(const Wish& wish, const Prepared& prepared, bool is_new) const;
 
-  using PlanKey =
-      std::tuple<const algorithms::Entry*, int, int, int, std::vector<int>>;  // root, pipeline, radix, domains
+  /// ..., root, pipeline, radix, domains, whether the call is too long for a board.
+  using PlanKey = std::tuple<const algorithms::Entry*, int, int, int, std::vector<int>, bool>;
 
   Settings settings_;
   std::map<std::string, std::string, std::less<>> default_by_collective_;

@@ -74,6 +74,21 @@ TEST_CASE("a plan is built once and serves every size") {
   CHECK(&small != &cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring*2", .bytes = 4}));
 }
 
+TEST_CASE("a plan in slices is lowered to a board for short calls only") {
+  Planner cache = planner("");
+  const auto prepared = [&cache](Collective collective, std::size_t bytes) -> const Prepared& {
+    return cache.prepare({.collective = collective, .algorithm = "all_pairs*4", .bytes = bytes});
+  };
+  for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter}) {
+    CHECK_FALSE(prepared(collective, 65'537).board);
+    CHECK(prepared(collective, 65'537).why_no_board == "sums a long vector slice by slice");
+    CHECK(prepared(collective, 65'536).board);
+    CHECK_FALSE(prepared(collective, 1 << 20).board);
+    CHECK(&prepared(collective, 65'536) == &prepared(collective, 4));
+  }
+  CHECK(cache.prepare({.collective = Collective::all_reduce, .algorithm = "all_pairs", .bytes = 1 << 20}).board);
+}
+
 TEST_CASE("a root that sends nothing knows how many ranks it receives from") {
   Planner cache = planner("");  // of rank 1
   const auto senders = [&cache](Collective collective, std::string_view algorithm, int root) {
