@@ -19,7 +19,8 @@ bool is_about_long_calls(const ControlMessage& message) {
 }  // namespace
 
 void ControlConnection::send(const ControlMessage& message) {
-  if (ended() || (is_behind() && is_about_long_calls(message))) return;
+  const bool has_fallen_behind = message.report.overdue ? unsent_.size() > most_unsent / 2 : is_behind();
+  if (ended() || (has_fallen_behind && is_about_long_calls(message))) return;
   unsent_ += encode(message);
   write();
   if (unsent_.size() > most_unsent) socket_.reset();

@@ -33,7 +33,8 @@ class ControlConnection {
   /// Whether so much waits for the peer that only what it must know is added.
   bool is_behind() const { return unsent_.size() > most_unsent / 8; }
   /// Drops what ranks ask each other about calls that take long, if the peer is behind: there may be any number of such
-  /// calls, and a peer that is only busy must not lose the connection for them. Questions are asked again.
+  /// calls, and a peer that is only busy must not lose the connection for them. They are asked about again, unless
+  /// they are overdue: what is said of these is dropped only if much more waits for the peer.
   void send(const ControlMessage& message);
   void write() noexcept;
   /// Appends the messages that have arrived. Those before an end are delivered before the end becomes visible.

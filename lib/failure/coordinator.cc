@@ -141,9 +141,13 @@ Failure Coordinator::most_suspected(const Doubt& doubt) const {
 
 // ---- Queries --------------------------------------------------------------------------------------------------
 
-/// Asks all members or none: one that has not been asked would count as silent.
+/// Asks all members or none: one that has not been asked would count as silent. A call that is not overdue is reported
+/// again if nobody is asked, and where calls differ, the suspicions decide.
 void Coordinator::inquire(const Report& report) {
-  if (queries_.size() >= most_queries && !report.overdue) return;  // it is reported again
+  const auto one_is_behind = [&] {
+    return std::ranges::any_of(report.members, [this](int member) { return is_behind(member); });
+  };
+  if (!report.overdue && (queries_.size() >= most_queries || one_is_behind())) return;
   const auto now = Clock::now();
   std::erase_if(asked_, [now](const auto& entry) { return now - entry.second > asked_lately; });
   const bool asking = std::ranges::any_of(queries_, [&](const Query& query) {
@@ -152,7 +156,6 @@ void Coordinator::inquire(const Report& report) {
   });
   const bool lately = !asked_.emplace(std::pair{report.group, report.operation}, now).second;
   if (asking || (lately && !report.overdue)) return;
-  if (std::ranges::any_of(report.members, [this](int member) { return is_behind(member); })) return;
 
   Query& query = queries_.emplace_back(Query{++last_number_, report, AnswerDeadline{query_time, now}, {}, {}});
   for (const int member : report.members) ask(query, member);

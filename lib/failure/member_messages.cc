@@ -13,6 +13,13 @@ namespace {
 
 constexpr std::size_t most_early = 256;
 
+/// Whether the call is overdue is not sent, but tells how urgent the answer is.
+ControlMessage answer_to(const ControlMessage& question, const Status& status) {
+  ControlMessage answer{.kind = ControlMessage::Kind::answer, .number = question.number, .status = status};
+  answer.report.overdue = question.report.overdue;
+  return answer;
+}
+
 }  // namespace
 
 void Member::accept(int rank, Descriptor socket) {
@@ -80,10 +87,10 @@ void Member::handle_as_member(const ControlMessage& message) {
     note_departed(message.ranks);
     user_->departed(message.ranks);
   } else if (message.kind == ControlMessage::Kind::question) {
-    user_->status(message.report, [this, asker = coordinator(), number = message.number](const Status& status) {
-      shared_.tasks.post([this, asker, number, status] {
+    user_->status(message.report, [this, asker = coordinator(), question = message](const Status& status) {
+      shared_.tasks.post([this, asker, answer = answer_to(question, status)] {
         if (asker != coordinator()) return;  // to the next one the number says something else
-        send_to_coordinator({.kind = ControlMessage::Kind::answer, .number = number, .status = status});
+        send_to_coordinator(answer);
       });
     });
   } else if (message.kind == ControlMessage::Kind::decision) {

@@ -42,7 +42,8 @@ ControlMessage report_of(std::uint64_t group, std::vector<int> members, bool ove
                      .groups = std::vector<std::uint64_t>(groups, group)}};
 }
 
-TEST_CASE("what is asked of a peer that does not read is dropped, and what it must know is not") {
+TEST_CASE("what is asked of a peer that does not read is dropped, but not what is overdue or what it must know") {
+  constexpr std::uint64_t urgent = 77;
   std::array<int, 2> ends{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
   ControlConnection connection{Descriptor{ends[0]}};
@@ -55,6 +56,12 @@ TEST_CASE("what is asked of a peer that does not read is dropped, and what it mu
     }
   CHECK(connection.is_behind());
   REQUIRE(!connection.ended());
+  for (const Kind kind : {Kind::report, Kind::question, Kind::answer}) {
+    ControlMessage message{.kind = kind, .number = urgent};
+    message.report.operation = urgent;
+    message.report.overdue = true;
+    connection.send(message);
+  }
   connection.send({.kind = Kind::failure, .failure = {.group = 9, .text = "why"}});
 
   std::vector<ControlMessage> heard;
@@ -62,6 +69,9 @@ TEST_CASE("what is asked of a peer that does not read is dropped, and what it mu
   peer.read(heard);
   REQUIRE(!heard.empty());
   CHECK(heard.size() < 3 * groups);
+  CHECK(std::ranges::count_if(heard, [](const ControlMessage& message) {
+          return message.number == urgent || message.report.operation == urgent;
+        }) == 3);
   CHECK(heard.back().kind == Kind::failure);
   CHECK(!connection.is_behind());
 
@@ -126,13 +136,17 @@ TEST_CASE("a rank that does not read what the coordinator asks keeps its connect
     return connection;
   };
   ControlConnection busy = join(1), other = join(2);
-  constexpr std::uint64_t asked_all = 2000, asked_none = 2002, said = 2004;
+  constexpr std::uint64_t asked_all = 2000, asked_none = 2002, said = 2004, overdue = 2006;
   for (std::uint64_t group = 1; group < groups; ++group) tell(other, report_of(group, {0, 1, 2}), deadline);
-  tell(other, report_of(asked_none, {0, 1, 2}, true), deadline);
+  tell(other, report_of(asked_none, {0, 1, 2}), deadline);
   // Heard when the coordinator has done with all of that.
   tell(other, {.kind = Kind::failure, .failure = {.group = said, .code = ErrorCode::aborted, .text = "why"}}, deadline);
   CHECK(first_failure(other, deadline).group == said);
   CHECK(!user.about(asked_none));
+  // At the deadline there must be a verdict.
+  tell(other, report_of(overdue, {0, 1, 2}, true), deadline);
+  const Failure verdict = first_failure(other, deadline);
+  CHECK(verdict.group == overdue);
 
   CHECK(first_failure(busy, deadline).group == said);  // behind all that it was asked
   tell(other, report_of(asked_all, {0, 1, 2}, true), deadline);
