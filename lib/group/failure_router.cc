@@ -25,7 +25,9 @@ constexpr std::size_t most_listed_in_time = 8192;
 }  // namespace
 
 FailureRouter::FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log)
-    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)), log_(std::move(log)) {}
+    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)), log_(std::move(log)) {
+  closed_.reserve(most_remembered);
+}
 
 FailureRouter::~FailureRouter() = default;
 

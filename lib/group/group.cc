@@ -46,32 +46,39 @@ void Group::join(GroupUser& collectives, GroupUser& messages) {
   context_->engine->exclusively([&] {
     collectives_ = &collectives;
     messages_ = &messages;
-    context_->engine->attach(collective_channel(), collectives);
-    context_->engine->attach(message_channel(), messages);
-    context_->failure_router->attach(*this);
-    if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
-    if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
+    try {
+      context_->engine->attach(collective_channel(), collectives);
+      context_->engine->attach(message_channel(), messages);
+      context_->failure_router->attach(*this);
+      if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
+      if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
+    } catch (...) {
+      detach();  // there is no memory, and no group either: the engine must not turn to it
+      throw;
+    }
   });
 }
 
 void Group::leave() noexcept {
+  context_->engine->exclusively([this] { detach(); });
+}
+
+void Group::detach() noexcept {
   // Long enough for queued messages to reach the kernel. Finished operations have nothing queued.
   static constexpr std::chrono::seconds flush{2};
-  context_->engine->exclusively([this] {
-    const bool pending = collectives_->busy() || messages_->busy();
-    const Error left{ErrorCode::aborted, fmt::format("{} destroyed its communicator with work pending", name_of(rank_)),
-                     rank_, collectives_->last_number()};
-    if (pending) fail(left);
-    const Error* reason = failure_ ? &*failure_ : nullptr;
-    if (pending) fail_now();
-    collectives_->close();
-    messages_->close();
-    for (const auto channel : {collective_channel(), message_channel()})
-      context_->engine->detach(channel, reason, Clock::now() + flush);
-    context_->engine->forget(*this);
-    context_->failure_router->detach(*this);
-    if (context_->black_box) context_->black_box->end_group(id_);
-  });
+  const bool pending = collectives_->busy() || messages_->busy();
+  if (pending)
+    fail(Error{ErrorCode::aborted, fmt::format("{} destroyed its communicator with work pending", name_of(rank_)),
+               rank_, collectives_->last_number()});
+  const Error* reason = failure_ ? &*failure_ : nullptr;
+  if (pending) fail_now();
+  collectives_->close();
+  messages_->close();
+  for (const auto channel : {collective_channel(), message_channel()})
+    context_->engine->detach(channel, reason, Clock::now() + flush);
+  context_->engine->forget(*this);
+  context_->failure_router->detach(*this);
+  if (context_->black_box) context_->black_box->end_group(id_);
 }
 
 bool Group::has_any_of(std::span<const int> ranks) const {

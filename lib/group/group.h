@@ -32,7 +32,7 @@ class Group final : public Failable {
   /// the id of the group from which it was made, and with which it fails; 0: none.
   Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent);
 
-  /// From now on both users get their messages, and the group hears of failures elsewhere.
+  /// From now on both users get their messages, and the group hears of failures elsewhere. If it throws, neither is so.
   void join(GroupUser& collectives, GroupUser& messages);
   /// Says bye to the other ranks, or tells them what has failed. Pending work counts as a failure. The users must still
   /// exist.
@@ -122,6 +122,7 @@ class Group final : public Failable {
  private:
   /// The transport to a rank, on which the caller opens `what` (a word for the log).
   transport::Transport& transport_to(int global, transport::Channel channel, const char* what);
+  void detach() noexcept;
 
   std::shared_ptr<Context> context_;
   std::uint64_t id_;

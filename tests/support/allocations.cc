@@ -9,6 +9,7 @@
 namespace {
 
 thread_local std::size_t allocation_count = 0;
+thread_local std::size_t failing_allocation = 0;  // as allocation_count numbers them
 thread_local void (*observer)(const void*) = nullptr;
 
 void release(void* memory) noexcept {
@@ -17,7 +18,7 @@ void release(void* memory) noexcept {
 }
 
 void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
-  ++allocation_count;
+  if (++allocation_count == failing_allocation) return nullptr;
   const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
   return std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
 }
@@ -47,6 +48,8 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { rel
 namespace tutti::transport::testing {
 
 std::size_t allocations() { return allocation_count; }
+FailingAllocation::FailingAllocation(std::size_t number) { failing_allocation = allocation_count + number; }
+FailingAllocation::~FailingAllocation() { failing_allocation = 0; }
 void observe_releases(void (*with)(const void*)) { observer = with; }
 
 }  // namespace tutti::transport::testing

@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,12 +15,14 @@
 #include "lib/api/communicator_state.h"
 #include "lib/base/rank_name.h"
 #include "lib/failure/control_message.h"
+#include "tests/support/allocations.h"
 #include "tests/support/alone.h"
 
 namespace tutti::detail {
 namespace {
 
 using testing::alone;
+using transport::testing::FailingAllocation;
 
 TEST_CASE("a culprit that does not exist is nobody, whatever number another rank has sent") {
   for (const int number : {1, 1000, 1 << 30, -2, -(1 << 30)}) {
@@ -37,6 +42,24 @@ TEST_CASE("a culprit that does not exist is nobody, whatever number another rank
     REQUIRE(heard.group.failing());
     CHECK(heard.group.failure()->code() == ErrorCode::timeout);
     CHECK(heard.group.failure()->rank() == -1);
+  }
+}
+
+TEST_CASE("what is left of a group that found no memory is nothing") {
+  const auto context = alone();
+  for (std::size_t number = 1;; ++number) {
+    CAPTURE(number);
+    std::optional<CommunicatorState> first;
+    try {
+      const FailingAllocation fails{number};
+      first.emplace(context, 4242, std::vector<int>{0});
+    } catch (const std::bad_alloc&) {
+    }
+    if (first) break;
+    const CommunicatorState again{context, 4242, {0}};
+    context->failure_router->fail_later({.group = 4242, .code = ErrorCode::timeout, .culprit = 0, .text = "late"});
+    context->engine->exclusively([] {});
+    CHECK(again.group.failing());
   }
 }
 
