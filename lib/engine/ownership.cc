@@ -1,5 +1,6 @@
 #include "lib/engine/ownership.h"
 
+#include <exception>
 #include <utility>
 
 namespace tutti::detail {
@@ -33,7 +34,14 @@ void Ownership::leave_for_owner(Lock& lock, Function task) {
 }
 
 bool Ownership::run_by_owner(Lock& lock, const Function& task, Clock::time_point until) {
-  const auto entry = std::make_shared<Task>(Task{task});
+  std::exception_ptr problem;  // which is not the owner's
+  const auto entry = std::make_shared<Task>(Task{[&] {
+    try {
+      task();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+  }});
   tasks_.push_back(entry);
   has_mail_.store(true, std::memory_order_release);
   waiting_threads_.fetch_add(1);
@@ -45,6 +53,7 @@ bool Ownership::run_by_owner(Lock& lock, const Function& task, Clock::time_point
   if (!in_time && (until == Clock::time_point::max() || entry->begun)) changed_.wait(lock, done);
   if (!entry->done) std::erase(tasks_, entry);
   waiting_threads_.fetch_sub(1);
+  if (problem) std::rethrow_exception(problem);
   return entry->done;
 }
 

@@ -56,7 +56,8 @@ class Ownership {
   /// For use after own_or_ask() was false; unlocks.
   void leave_for_owner(Lock& lock, Pending& pending);
   void leave_for_owner(Lock& lock, Function task);
-  /// The same, and waits until `task` has run. False: it had not begun by `until`, and never will.
+  /// The same, and waits until `task` has run; throws what that throws. False: it had not begun by `until`, and never
+  /// will.
   bool run_by_owner(Lock& lock, const Function& task, Clock::time_point until);
   /// Sleeps until `done()`, until nobody owns the engine, or until `until`.
   template <class Done>

@@ -1,5 +1,7 @@
 // One thread at a time owns the engine, whatever several of them do with it, and nothing that is left for it is lost.
 
+#include "lib/engine/ownership.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
@@ -12,6 +14,8 @@
 #include <vector>
 
 #include "lib/engine/engine.h"
+#include "tests/support/signal.h"
+#include "transport/reactor.h"
 
 namespace tutti::detail {
 namespace {
@@ -273,6 +277,30 @@ TEST_CASE("a thread whose task throws gives up the engine, and other threads and
   int ran = 0;
   std::jthread{[&] { engine.exclusively([&] { ++ran; }, Clock::now() + hang_limit); }}.join();
   CHECK(ran == 1);
+}
+
+TEST_CASE("what a task throws that another thread runs goes to the thread that waits for it") {
+  transport::Reactor reactor;
+  Ownership ownership{reactor};
+  testing::Signal owned;
+  bool ran = false;  // the owner's
+  std::jthread owner{[&] {
+    if (ownership.try_own()) owned.give();
+    const auto end = Clock::now() + hang_limit;
+    while (!ran && Clock::now() < end)
+      ownership.take_mail([](Pending&) {},
+                          [&ran](const auto& task) {
+                            task();
+                            ran = true;
+                          });
+    const Ownership::Lock lock = ownership.lock();
+    ownership.leave();
+  }};
+  owned.await();
+  Ownership::Lock lock = ownership.lock();
+  REQUIRE(!ownership.own_or_ask());
+  const auto throws = [] { throw std::bad_alloc{}; };
+  CHECK_THROWS_AS(ownership.run_by_owner(lock, throws, Clock::now() + hang_limit), std::bad_alloc);
 }
 
 }  // namespace
