@@ -275,10 +275,11 @@ std::optional<std::size_t> find_word(const Variable& row, std::string_view value
 
 /// strtod() depends on the program's locale, in which 0.5 may be written 0,5.
 template <class Number>
-std::optional<Number> parse(std::string_view text) {
+Number parse(std::string_view name, std::string_view text, std::string_view if_none) {
   Number number{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
+  if (error == std::errc{} && end == text.data() + text.size()) return number;
+  throw environment::wrong(name, text, error == std::errc::result_out_of_range ? "out of range" : if_none);
 }
 
 std::string range_of(const Variable& row, std::uint64_t unit) {
@@ -356,10 +357,9 @@ bool is_on(std::string_view name) {
 
 std::uint64_t number_in(std::string_view name, const std::string& value) {
   const Variable& row = row_of(name);
-  if (value.find_first_not_of("0123456789") != std::string::npos) throw wrong(name, value, "not a number");
-  const auto number = parse<std::uint64_t>(value);  // nothing if it is larger than its type
-  if (!number || *number < row.least || *number > row.most) throw wrong(name, value, "out of range");
-  return *number;
+  const auto number = parse<std::uint64_t>(name, value, "not a number");
+  if (number < row.least || number > row.most) throw wrong(name, value, "out of range");
+  return number;
 }
 
 std::optional<std::uint64_t> number(std::string_view name) {
@@ -372,9 +372,9 @@ std::optional<std::chrono::milliseconds> seconds(std::string_view name) {
   const auto value = variable(name);
   if (!value) return std::nullopt;
   const Variable& row = row_of(name);
-  const auto number = parse<double>(*value);
-  if (!number || !(*number > 0)) throw wrong(name, *value, "not a positive number");
-  const double length = std::max(1.0, std::round(*number * 1000));
+  const auto number = parse<double>(name, *value, "not a positive number");
+  if (!(number > 0)) throw wrong(name, *value, "not a positive number");
+  const double length = std::max(1.0, std::round(number * 1000));
   if (length < static_cast<double>(row.least) || length > static_cast<double>(row.most))
     throw wrong(name, *value, "out of range");
   return std::chrono::milliseconds{static_cast<std::int64_t>(length)};

@@ -119,6 +119,8 @@ TEST_CASE("values are read by the types of the table, and refused in the same wo
   for (const char* wrong_time : {"0", "-1", "nan", "2e9", "inf", "1s"})
     CHECK(refusal("TUTTI_TIMEOUT", wrong_time, seconds).find(", accepted: seconds, e.g. 30 or 2.5.") !=
           std::string::npos);
+  for (const char* wrong_time : {"2e9", "1e400"})
+    CHECK(refusal("TUTTI_TIMEOUT", wrong_time, seconds).find("\": out of range, ") != std::string::npos);
   CHECK(refusal("TUTTI_LOST_AFTER", "0.999", seconds).find("out of range, accepted: seconds from 1, e.g.") !=
         std::string::npos);
   CHECK(of("TUTTI_SINGLE_COPY", "on", word) == 2);
