@@ -159,6 +159,18 @@ Shape shape_of(const Choice& choice, int rank, int ranks, int root) {
           .domains = choice.domains};
 }
 
+/// Each piece that a pipeline has more adds as many steps as the second one does.
+std::size_t count_steps(const Entry& entry, Shape shape) {
+  const auto steps_with = [&](int pipeline) {
+    shape.pipeline = pipeline;
+    return entry.build(shape).steps.size();
+  };
+  const int pipeline = shape.pipeline;
+  if (pipeline <= 2) return steps_with(pipeline);
+  const std::size_t with_one = steps_with(1);
+  return with_one + static_cast<std::size_t>(pipeline - 1) * (steps_with(2) - with_one);
+}
+
 bool suits(const Choice& choice, int ranks) {
   return choice.domains.empty() || std::cmp_equal(choice.domains.size(), ranks);
 }

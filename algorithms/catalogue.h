@@ -53,6 +53,8 @@ Choice settled(Choice choice, int ranks, std::size_t bytes);
 
 /// The shape of a rank's plan. Throws Error{invalid_argument} if the choice does not suit that many ranks.
 Shape shape_of(const Choice& choice, int rank, int ranks, int root);
+/// How many steps the plan of that shape has, told without building it if its pipeline is long: it may take gigabytes.
+std::size_t count_steps(const Entry& entry, Shape shape);
 /// Whether the choice can serve that many ranks: if it has domains, these have as many.
 bool suits(const Choice& choice, int ranks);
 

@@ -36,11 +36,10 @@ namespace {
 using algorithms::Choice;
 
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t most_steps_unasked = 40;   // of rank 0, if no rank was requested
-constexpr std::size_t most_frames_unasked = 40;  // if no step was requested
-constexpr int most_ranks_in_text = 36;           // one digit or letter each
-/// Where each rank's part is cut, as in a ring, the plan of a rank has some four steps for each block of the vector.
-constexpr int most_blocks_of_parts = 1 << 20;
+constexpr std::size_t most_steps_unasked = 40;            // of rank 0, if no rank was requested
+constexpr std::size_t most_frames_unasked = 40;           // if no step was requested
+constexpr int most_ranks_in_text = 36;                    // one digit or letter each
+constexpr std::size_t most_steps = std::size_t{4} << 20;  // of one rank
 
 /// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 Collective find_collective(const std::string& name) {
@@ -141,12 +140,13 @@ void write_picture(const plan::Options& options, const View& view, const Replays
              plural(replays.steps.messages.size(), "message"));
 }
 
-/// Before one rank's plan takes gigabytes.
-void refuse_too_large(const Choice& choice, int ranks) {
-  if (!choice.entry->has_slices && choice.pipeline > most_blocks_of_parts / ranks)
-    wrong("plan", fmt::format("the plan {} of a rank among {} would be too large to look at; take fewer ranks or a "
-                              "shorter pipeline",
-                              to_string(choice), ranks));
+/// Before one rank's plan takes gigabytes. The root has the longest, or all have equally long ones.
+void refuse_too_large(const Choice& choice, int ranks, int root) {
+  const std::size_t steps = count_steps(*choice.entry, algorithms::shape_of(choice, root, ranks, root));
+  if (steps > most_steps)
+    wrong("plan", fmt::format("the plan {} of a rank among {} would be too large to look at, with {} steps; take fewer "
+                              "ranks or a shorter pipeline",
+                              to_string(choice), ranks, steps));
 }
 
 /// A plan from a file, which has its own number of ranks.
@@ -170,7 +170,7 @@ View view_of_choice(const plan::Options& options, std::string& why) {
   plan::check_root(options);
   const Choice choice =
       algorithms::settled(choose(options, collective, why), options.ranks, bytes_of(options, collective));
-  refuse_too_large(choice, options.ranks);
+  refuse_too_large(choice, options.ranks, options.root);
   return make_view(collective, choice,
                    algorithms::shape_of(choice, plan::rank_in_front(options), options.ranks, options.root));
 }

@@ -11,6 +11,7 @@
 #include "algorithms/board_program.h"
 #include "algorithms/stream_tasks.h"
 #include "algorithms/window_program.h"
+#include "cli/simulate/step_count.h"
 #include "lib/api/runners.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/index.h"
@@ -170,7 +171,7 @@ class Course {
 
 }  // namespace
 
-Result run_commands(const SimulatedCall& simulated, const Network& network, Runner runner) {
+std::optional<Result> run_commands(const SimulatedCall& simulated, const Network& network, Runner runner) {
   if (simulated.collective == Collective::barrier)
     throw Error{ErrorCode::unsupported,
                 "simulate: a barrier has no memory that could be on a GPU; take another network"};
@@ -180,6 +181,7 @@ Result run_commands(const SimulatedCall& simulated, const Network& network, Runn
         fmt::format("simulate: {} ranks are more than can share the GPU of a network with \"gpu\" lines ({}); take "
                     "fewer ranks (-n), or another network (--net)",
                     simulated.ranks, most_ranks_of_commands)};
+  if (steps_of_all(simulated) > most_steps) return {};
   const auto streams = streams_of(simulated, runner);
   const auto course_after = [&](int last_runner) {
     Course course{streams, *network.gpu, last_runner};
@@ -190,7 +192,7 @@ Result run_commands(const SimulatedCall& simulated, const Network& network, Runn
     return course;
   };
   const Course course = course_after(course_after(-1).last_runner());
-  return {(network.start + course.end()) * 1e-12, course.messages(), "commands"};
+  return Result{(network.start + course.end()) * 1e-12, course.messages(), "commands"};
 }
 
 }  // namespace tutti::cli::simulate

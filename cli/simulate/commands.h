@@ -15,7 +15,8 @@ enum class Runner : std::uint8_t { leader, each };
 /// ranks can run in each other's memory is run so; any other goes over links, with the library's slots. A stream runs
 /// one command after the other. The GPU runs one kernel at a time, and takes a while to go on to another rank's; it
 /// begins with those of the rank that was last in the call before. Throws Error{unsupported} for what has no such
-/// commands.
-Result run_commands(const SimulatedCall& simulated, const Network& network, Runner runner = Runner::leader);
+/// commands. Empty if the plans have too many steps to be held together (`most_steps`, step_count.h).
+std::optional<Result> run_commands(const SimulatedCall& simulated, const Network& network,
+                                   Runner runner = Runner::leader);
 
 }  // namespace tutti::cli::simulate

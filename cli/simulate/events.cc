@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/describe.h"
+#include "cli/simulate/step_count.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::simulate {
@@ -371,14 +372,6 @@ class Machine {
   double last_ = 0;
   Number completed_ = 0;
 };
-
-/// An estimate from the plans of a few ranks, the root among them.
-double steps_of_all(const SimulatedCall& simulated) {
-  std::size_t most = 0;
-  for (const int rank : {simulated.ranks / 3, simulated.ranks - 1})
-    most = std::max(most, simulated.plan(rank).steps.size());
-  return static_cast<double>(most) * simulated.ranks + static_cast<double>(simulated.plan(simulated.root).steps.size());
-}
 
 }  // namespace
 

@@ -21,10 +21,9 @@ struct SimulatedMessage {
 /// Event by event: the plans of all ranks at once, for any algorithm. Ports, shared links of hosts and leaf switches,
 /// and each rank's arithmetic serve one message after the other, in the order of arrival.
 ///
-/// Empty if the plans have too many steps to be held together (`most_steps`). `messages`, if given, gets all of them.
+/// Empty if the plans have too many steps to be held together (`most_steps`, step_count.h). `messages`, if given, gets
+/// all of them.
 std::optional<Result> run_events(const SimulatedCall& simulated, const Network& network,
                                  std::vector<SimulatedMessage>* messages = nullptr);
-
-inline constexpr double most_steps = 48e6;
 
 }  // namespace tutti::cli::simulate

@@ -13,6 +13,7 @@
 #include "algorithms/bounds.h"
 #include "cli/simulate/commands.h"
 #include "cli/simulate/events.h"
+#include "cli/simulate/step_count.h"
 #include "cli/simulate/sweep.h"
 #include "tutti/error.h"
 
@@ -31,23 +32,14 @@ std::string rate_text(double gigabytes_per_second) {
   return is_small ? fmt::format("{:.3g}", gigabytes_per_second) : fmt::format("{:.3f}", gigabytes_per_second);
 }
 
-/// Whether the plans that are held together surely have too many steps, said before the first one takes gigabytes. For
-/// a GPU those of all ranks are held, for the sweep that of one. Where each rank's part is cut, as in a ring, a rank
-/// has some four steps for each block of the vector; where the whole vector is cut, all ranks have one or more.
-bool has_too_many_blocks(const SimulatedCall& simulated, const Network& network) {
-  if (simulated.given != nullptr) return false;
-  const double ranks = simulated.ranks, blocks = ranks * simulated.pipeline();
-  const double steps = simulated.choice.entry->has_slices ? blocks : 4 * blocks * (network.gpu ? ranks : 1);
-  return steps > most_steps;
-}
-
 }  // namespace
 
 Timed simulate(const SimulatedCall& simulated, const Network& network) {
   const auto begin = std::chrono::steady_clock::now();
   std::optional<Result> result;
-  if (!has_too_many_blocks(simulated, network)) {
-    if (network.gpu) return {simulated, run_commands(simulated, network), seconds_since(begin)};
+  if (network.gpu) {
+    result = run_commands(simulated, network);
+  } else if (steps_of_one(simulated) <= most_steps) {  // the sweep holds the plan of one rank
     result = run_sweep(simulated, network);
     if (!result) result = run_events(simulated, network);
   }

@@ -53,6 +53,25 @@ TEST_CASE("no plan needs the network to store a message") {
       }
 }
 
+TEST_CASE("the steps of a plan are counted without building it") {
+  tutti::testing::Lot lot{1, 6};
+  for (const Entry& entry : catalogue())
+    for (const int ranks : {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33})
+      for (const int radix : {2, 3, 8})
+        for (const int pipeline : {1, 2, 3, 6}) {
+          if (ranks > 4 && !lot.draws()) continue;
+          CAPTURE(std::string{entry.name});
+          CAPTURE(std::string{name_of(entry.collective)});
+          CAPTURE(ranks);
+          CAPTURE(radix);
+          CAPTURE(pipeline);
+          for (const int rank : {0, ranks / 3, ranks - 1}) {
+            const Shape shape{.rank = rank, .ranks = ranks, .root = ranks / 3, .pipeline = pipeline, .radix = radix};
+            CHECK(count_steps(entry, shape) == entry.build(shape).steps.size());
+          }
+        }
+}
+
 TEST_CASE("every collective has a choice of algorithms") {
   for (const Collective collective : all_collectives()) {
     CAPTURE(std::string{name_of(collective)});

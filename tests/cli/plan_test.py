@@ -262,8 +262,9 @@ class Refuse(Case):
         self.refused("broadcast -n four", "four")
 
     def test_plans_that_would_take_gigabytes(self):
-        self.refused("all_reduce --algo ring*4096 -n 4096",
-                     r"plan ring\*4096 of a rank among 4096 would be too large to look at; take fewer ranks or a shorter")
+        for call in ("all_reduce --algo ring*4096", "broadcast --algo tree:4096*4096"):
+            self.refused(f"{call} -n 4096", r"plan \S+\*4096 of a rank among 4096 would be too large to look at, with "
+                         r"\d+ steps; take fewer ranks or a shorter")
         self.assertEqual(plan("broadcast", "--algo", "chain*512", "-n", "4096").code, 0)
 
     def test_rows_of_measured_points_that_lack_something(self):

@@ -261,6 +261,9 @@ TEST_CASE("a job that is too large for every method is refused before it begins"
   // Even the plan of one rank would take gigabytes.
   const SimulatedCall ring = simulated(Collective::all_reduce, "ring*4096", 24576, 8);
   CHECK_THROWS_WITH_AS(simulate(ring, uniform()), doctest::Contains("ring*4096 over 24576 ranks has more than"), Error);
+  const SimulatedCall tree = simulated(Collective::all_reduce, "tree:24576*4096", 24576, 8);
+  CHECK_THROWS_WITH_AS(simulate(tree, uniform()), doctest::Contains("tree:24576*4096 over 24576 ranks has more than"),
+                       Error);
 }
 
 TEST_CASE("an algorithm passed over for its least time is never the fastest") {
