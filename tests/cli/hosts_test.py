@@ -104,7 +104,17 @@ class Hosts(Case):
             done = hosts(*words)
             self.assertEqual((done.code, done.out), (2, ""), f"{words} {done}")
             self.assertSays(done.err, "^tools/hosts: .*" + says + r".* \(tools/hosts --help\)\n$")
-        self.assertEqual(hosts("--help").code, 0)
+
+    def test_a_path_without_its_program_tells_how_to_build_that(self):
+        remedy = "meson configure build -Dtests=enabled && ninja -C build tests/cli/long_pipe"
+        done = hosts("--help")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn(remedy, done.out)
+        self.assertIn("with 3 where this machine does not allow it.", done.out)
+        missing = self.folder / "long_pipe"
+        done = hosts(2, "--delay", "1", "true", env={"LONG_PIPE": missing, "TUTTI": harness.PROGRAM})
+        self.assertEqual((done.code, done.out), (3, ""), done)
+        self.assertIn(f"tools/hosts: no program {missing} ({remedy})", done.err)
 
 
 class Compared(Stage):

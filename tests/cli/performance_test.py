@@ -99,6 +99,23 @@ class Figures(Case):
             ratio = figure[figure.index("(") + 1 : -1]
             self.assertTrue(float(ratio) > 0.95 or ratio in told, (point, ratio))
 
+    def test_points_across_hosts_where_tutti_is_slower_are_told(self):
+        text = (ROOT / "docs/performance.md").read_text()
+        told = text.split("## Where tutti is slower")[1].splitlines()
+        sizes, slower = [], []
+        for line in text.split("\n## Across hosts\n")[1].split("\n## ")[0].splitlines():
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            if cells[:2] == ["hosts", "call"]:
+                sizes = cells[2:]
+            elif cells and cells[0].isdigit():
+                for size, cell in zip(sizes, cells[2:]):
+                    ratio = re.search(r"\((\d+\.\d\d)\)$", cell)
+                    if ratio and float(ratio.group(1)) <= 0.95:
+                        slower.append((f"{cells[0]} hosts", cells[1], size, ratio.group(1)))
+        self.assertTrue(sizes)
+        for point in slower:
+            self.assertTrue(any(all(re.search(rf"\b{word}\b", row) for word in point) for row in told), point)
+
 
 if __name__ == "__main__":
     harness.main()
