@@ -23,7 +23,8 @@ class Collectives(Generic[Result]):
                 all_gather, gather, scatter and reduce_scatter one may be this rank's part of the other.
     op:         "sum", "product", "min", "max", "band", "bor", "bxor", "avg", an Op or a PremulSum.
                 With a NaN among the elements the result is NaN, also of "min" and "max".
-    algorithm:  "ring", "tree:4" (`tutti plan --list`); None: TUTTI_ALGO or the tuning table chooses.
+    algorithm:  "ring", "tree:4" (`tutti plan --list`); None: plan_file, TUTTI_ALGO or the tuning table
+                chooses, in this order.
     timeout:    seconds; None: the communicator's.
     Agreement:  all ranks make the same calls on a communicator, in the same order, with the same sizes, type, op and
                 root; else Mismatch.

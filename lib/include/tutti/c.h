@@ -244,10 +244,11 @@ TUTTI_C_API tutti_result tutti_op_free(tutti_op* op);
 /// How a collective or a message is to be done. NULL: it waits for its result.
 typedef struct tutti_call_options {
   size_t size;
-  const char* algorithm;  ///< "ring", "tree:4" (`tutti plan --list`); NULL: TUTTI_ALGO or the tuning table chooses
-  int64_t timeout_ms;     ///< 0: the communicator's
-  const tutti_op* op;     ///< of TUTTI_PREMUL_SUM and TUTTI_USER
-  tutti_work** work;      ///< given: the call is started, and *work is its handle
+  /// "ring", "tree:4" (`tutti plan --list`); NULL: plan_file, TUTTI_ALGO or the tuning table chooses, in this order.
+  const char* algorithm;
+  int64_t timeout_ms;             ///< 0: the communicator's
+  const tutti_op* op;             ///< of TUTTI_PREMUL_SUM and TUTTI_USER
+  tutti_work** work;              ///< given: the call is started, and *work is its handle
   tutti_persistent** persistent;  ///< given: the call is prepared, nothing is sent, and *persistent is its handle
   /// If the buffers are memory of a GPU: the CUstream or cudaStream_t in whose order the call reads and writes; NULL:
   /// the legacy default stream. tutti/gpu.h says more.

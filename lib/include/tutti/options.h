@@ -18,8 +18,8 @@ inline constexpr int no_group = -1;
 
 /// Options of one call of a collective.
 struct CallOptions {
-  /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: plan_file,
-  /// TUTTI_ALGO or the tuning table chooses.
+  /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: plan_file, TUTTI_ALGO or
+  /// the tuning table chooses, in this order.
   std::string_view algorithm = {};
   /// After this the call fails with Error{timeout}; 0: the communicator's.
   std::chrono::milliseconds timeout{0};
