@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Documents name files and places that exist: links, anchors, and paths between backticks."""
 
+import ast
 import itertools
 import pathlib
 import re
@@ -44,6 +45,25 @@ def paths_in(text, root):
             yield from alternatives(name)
 
 
+def signature(function):
+    """What a caller may write between the parentheses, as docs/python.md does: `x, out=None, op="sum"`, without what
+    is behind a `*`; and the options behind it."""
+    arguments = [one.arg for one in function.args.args if one.arg != "self"]
+    defaults = [None] * (len(arguments) - len(function.args.defaults)) + function.args.defaults
+    options = {one.arg: ast.unparse(value).replace("'", '"')
+               for one, value in zip(function.args.kwonlyargs, function.args.kw_defaults)}
+    return ", ".join(name if value is None else f"{name}={ast.unparse(value)}".replace("'", '"')
+                     for name, value in zip(arguments, defaults)), options
+
+
+def python_calls():
+    """The functions of the package, and the methods of its classes, by name; of a name with overloads the last."""
+    for file in ("collectives", "variable", "messages", "communicator"):
+        for node in ast.walk(ast.parse((ROOT / f"python/pytutti/{file}.py").read_text())):
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                yield node.name, signature(node)
+
+
 def missing(document, root):
     text = document.read_text()
     for name in paths_in(text, root):
@@ -83,6 +103,20 @@ class Documents(unittest.TestCase):
             within = [number for number, step in enumerate(steps) if any(path.startswith(folder) for path in paths_in(step, ROOT))]
             self.assertEqual(within, list(range(min(within, default=0), min(within, default=0) + len(within))),
                              f"the walk leaves {folder} and comes back")
+
+    def test_calls_of_python_have_the_arguments_and_defaults_of_the_page(self):
+        text = (ROOT / "docs/python.md").read_text()
+        known = dict(python_calls())
+        rows = re.search(r"^\| call \| result \|\n.*?\n\n", text, re.M | re.S).group(0).splitlines()[2:]
+        told = [found for row in rows for found in re.findall(r"`(\w+)\((.*?)\)`", row.split(" | ")[0])]
+        self.assertGreater(len(told), 25)
+        for name, arguments in told:
+            if (name, arguments) != ("split", "None"):  # a call of it
+                self.assertEqual(arguments, known[name][0], name)
+        rows = re.search(r"^\| option \| meaning \|\n.*?\n\n", text, re.M | re.S).group(0).splitlines()[2:]
+        told = [found for row in rows for found in re.findall(r"`(\w+=\w+)`", row.split(" | ")[0])]
+        arguments, options = known["connect"]
+        self.assertEqual(sorted(told), sorted([*arguments.split(", "), *("=".join(one) for one in options.items())]))
 
     def test_every_decision_is_in_the_index_under_its_title(self):
         folder = ROOT / "docs/decisions"

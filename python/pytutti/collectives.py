@@ -19,8 +19,9 @@ class Collectives(Generic[Result]):
 
     Arrays:     NumPy's, tensors with `__dlpack__` in the CPU's memory, objects with the buffer protocol; contiguous.
                 Nothing is copied. Sizes count, and not shapes.
-    out:        None makes a new array, of the kind of `x`. `out` may be `x` itself where both have one size, and for
-                all_gather, gather, scatter and reduce_scatter one may be this rank's part of the other.
+    out:        None makes a new array, of the kind of `x`, but not in scatter() and scatter_v() on ranks other than the
+                root. `out` may be `x` itself where both have one size, and for all_gather, gather, scatter and
+                reduce_scatter one may be this rank's part of the other.
     op:         "sum", "product", "min", "max", "band", "bor", "bxor", "avg", an Op or a PremulSum.
                 With a NaN among the elements the result is NaN, also of "min" and "max".
     algorithm:  "ring", "tree:4" (`tutti plan --list`); None: plan_file, TUTTI_ALGO or the tuning table

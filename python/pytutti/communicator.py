@@ -227,7 +227,8 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
     # ---- Questions
 
     def chosen_algorithm(self, collective: str, size: int) -> str:
-        """The algorithm of a call that moves `size` bytes and names none, as `algorithm=` takes it."""
+        """The algorithm of a call that names none, as `algorithm=` takes it, for root 0, equal parts and memory of the
+        host. `size` is the bytes of the larger of its `x` and its `out`."""
         wrong = no_collective(collective)
         if wrong:
             raise InvalidArgument(wrong)
