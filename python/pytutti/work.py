@@ -101,7 +101,7 @@ class Work(NoCopies):
 
     @property
     def status(self) -> Status:
-        """After an irecv(): the message."""
+        """After an irecv(): the message. Before its end, and after anything else: Status(-1, -1, 0)."""
         refuse_in_callback()
         status = ffi.new("tutti_status*")
         check(lib.tutti_work_status(self._handle, status))

@@ -9,9 +9,9 @@
 ///     tutti_comm_free(comm);
 ///
 /// Errors:    every function that can fail returns 0, or a tutti_result with the words in tutti_last_error(). Wrong
-///            arguments, NULL among them, are TUTTI_INVALID_ARGUMENT: nothing was sent, and the communicator is as
-///            before. After the other errors, except TUTTI_UNSUPPORTED and TUTTI_TRUNCATED, it is unusable.
-///            Exceptions are the timeout of a probe, and functions that share memory of GPUs (<tutti/c_gpu.h>).
+///            arguments, NULL among them, are TUTTI_INVALID_ARGUMENT: nothing was sent. The communicator is as before
+///            then, and after TUTTI_UNSUPPORTED, TUTTI_TRUNCATED, the timeout of a probe, and some failures to share
+///            memory of GPUs (<tutti/c_gpu.h>). After all other errors it is unusable.
 /// Ownership: what a function returns through a `**` is the caller's, who frees it with the function of its name; NULL
 ///            may be freed. It is set to NULL if the function fails. Texts and options are copied. Buffers stay yours.
 /// Agreement: all ranks make the same collective calls on a communicator, in the same order, with the same count, type,
@@ -221,16 +221,18 @@ TUTTI_C_API tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms,
 /// at once and on all other ranks soon. Any thread may call, also while an op of yours runs: this rank's calls end when
 /// the op returns, those of other ranks earlier.
 TUTTI_C_API tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason);
-/// Write a text of at most `size` bytes with its final 0: the algorithm of a call that moves `bytes` and names none, by
-/// the name that tutti_call_options::algorithm takes; and how this rank reaches `peer` ("shm", "tcp", "self").
+/// Write a text of at most `size` bytes with its final 0. The first is the algorithm of a call that names none, as
+/// tutti_call_options::algorithm takes it, for root 0, equal parts and memory of the host; `bytes` are those of the
+/// larger of a rank's `in` and `out`. The second is how this rank reaches `peer` ("shm", "tcp", "self").
 TUTTI_C_API tutti_result tutti_chosen_algorithm(const tutti_comm* comm, tutti_collective collective, uint64_t bytes,
                                                 char* text, size_t size);
 TUTTI_C_API tutti_result tutti_transport_to(const tutti_comm* comm, int32_t peer, char* text, size_t size);
 
 // ---- Ops ---------------------------------------------------------------------------------------------------------
 
-/// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count. It is called on any thread, must not call
-/// tutti, where calls that wait return TUTTI_INVALID_ARGUMENT, and must return (no longjmp, no exception).
+/// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count, on any thread, and on several at once in
+/// calls on different communicators. It must not call tutti, where calls that wait return TUTTI_INVALID_ARGUMENT, and
+/// must return (no longjmp, no exception). The two do not overlap, and are aligned if the buffers of the call are.
 typedef void (*tutti_op_function)(void* accumulated, const void* operand, uint64_t count, void* context);
 /// For TUTTI_USER with elements of `type`. `context` must live until the last call with the op is done.
 TUTTI_C_API tutti_result tutti_op_create(tutti_type type, tutti_op_function function, void* context, tutti_op** op);
@@ -334,11 +336,8 @@ typedef struct tutti_status {
 /// a collective, without algorithm, op and persistent.
 ///
 /// It returns when `data` may change. A large message waits until the receiver has taken it. One of up to 64 KiB over
-/// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room. While the receiver is in no function
-/// of tutti and has no operation on its way, there is room in shared memory for at least 8 messages of up to 16 KiB,
-/// or fewer longer ones, and over TCP within a host for 1 MiB. Between hosts there is room for as much as the buffers
-/// of the connection hold, at first some 64 KiB. A rank that sends more than that before the other enters the library
-/// starts its sends (`work`).
+/// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room (docs/failures.md, "When a send
+/// returns"). A rank that sends more than that before the other enters the library starts its sends (`work`).
 TUTTI_C_API tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to,
                                     int32_t tag, const tutti_call_options* options);
 /// Receives one message of at most `count` elements from a rank or TUTTI_ANY_SOURCE, with the tag or TUTTI_ANY_TAG. A
@@ -347,7 +346,7 @@ TUTTI_C_API tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t
 TUTTI_C_API tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from,
                                     int32_t tag, const tutti_call_options* options, tutti_status* status);
 /// Both at the same time, with one tag, so that ranks may do it in a circle. `in` and `out` must not overlap. It waits
-/// for its result.
+/// for its result: a `work` in the options is TUTTI_INVALID_ARGUMENT.
 TUTTI_C_API tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type,
                                         int32_t to, void* in, uint64_t in_count, tutti_type in_type, int32_t from,
                                         int32_t tag, const tutti_call_options* options, tutti_status* status);
@@ -374,7 +373,7 @@ TUTTI_C_API tutti_result tutti_work_wait_any(tutti_work* const* works, uint64_t 
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
 /// A default stream is the one of the thread's current context. Work::wait_on() in tutti/work.h says more.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
-/// After a receive that was started: the message.
+/// After a receive that was started: the message. Before its end, and after anything else: source and tag -1, count 0.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
 /// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. That may
 /// be one of the library's and, in a process that has made calls on device memory, one of the GPU's driver, after a

@@ -22,14 +22,18 @@ TUTTI_C_API tutti_result tutti_store_open(const tutti_connect_options* options, 
 /// Another connection to the same keys, for another thread. A store in a file has none: TUTTI_UNSUPPORTED.
 TUTTI_C_API tutti_result tutti_store_clone(tutti_store* store, tutti_store** made);
 TUTTI_C_API tutti_result tutti_store_free(tutti_store* store);
+/// Above 0. It bounds each wait and, at a server, each answer: if that is late, the connection is given up.
 TUTTI_C_API tutti_result tutti_store_set_timeout(tutti_store* store, int64_t timeout_ms);
+/// Sets the value, or adds to its end; a key that is not there has an empty one. Servers do not answer set, append and
+/// queue_push, which return before the value is stored. It is once a function with an answer, such as check, has
+/// returned for the same handle. A failure shows in a later function only.
 TUTTI_C_API tutti_result tutti_store_set(tutti_store* store, const char* key, const void* value, uint64_t bytes);
 TUTTI_C_API tutti_result tutti_store_append(tutti_store* store, const char* key, const void* value, uint64_t bytes);
 /// Waits until all keys exist. `take` gets each value in order, valid until it returns. It must not call tutti.
 typedef void (*tutti_value_function)(const void* value, uint64_t bytes, void* context);
 TUTTI_C_API tutti_result tutti_store_get(tutti_store* store, const char* const* keys, uint64_t count,
                                          tutti_value_function take, void* context);
-/// Sets `desired` if the value is `expected`; an empty one is that of a key that is not there, too. `take` gets the
+/// Sets `desired` if the value is `expected`; an empty `expected` also matches a key that is not there. `take` gets the
 /// value that is stored now, or `expected` where the key is not there and nothing was stored.
 TUTTI_C_API tutti_result tutti_store_compare_set(tutti_store* store, const char* key, const void* expected,
                                                  uint64_t expected_bytes, const void* desired, uint64_t desired_bytes,
@@ -54,6 +58,7 @@ TUTTI_C_API tutti_result tutti_store_queue_push(tutti_store* store, const char* 
 /// Takes the oldest value, which `take` gets. If there is none it waits, or with `wait` 0 does not call `take`.
 TUTTI_C_API tutti_result tutti_store_queue_pop(tutti_store* store, const char* name, int32_t wait,
                                                tutti_value_function take, void* context);
+/// *values is 0 where there is no queue.
 TUTTI_C_API tutti_result tutti_store_queue_length(tutti_store* store, const char* name, int64_t* values);
 /// `take` gets the name of each key of this store, in any order and without a zero at its end. Queues are not listed.
 /// PyTorch's servers have this since 2.10.

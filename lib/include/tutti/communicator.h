@@ -87,11 +87,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// receiver use the same type of Element.
   ///
   /// It returns when `data` may change. A large message waits until the receiver has taken it. One of up to 64 KiB over
-  /// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room. While the receiver is in no call
-  /// of tutti and has no operation on its way, there is room in shared memory for at least 8 messages of up to 16 KiB,
-  /// or fewer longer ones, and over TCP within a host for 1 MiB. Between hosts there is room for as much as the buffers
-  /// of the connection hold, at first some 64 KiB. A rank that sends more than that before the other enters the library
-  /// uses isend().
+  /// TCP, or 256 KiB in shared memory, does not wait for its receive, only for room (docs/failures.md, "When a send
+  /// returns"). A rank that sends more than that before the other enters the library uses isend().
   template <class Data>
   void send(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
@@ -164,7 +161,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// {unsupported} for ranks without a failure detector: threads, or a job of one rank.
   Communicator shrink(std::chrono::milliseconds timeout = {});
 
-  /// The algorithm of a call that moves `bytes` and names none, by the name that CallOptions::algorithm takes.
+  /// The algorithm of a call that names none, by the name that CallOptions::algorithm takes, for root 0, equal parts
+  /// and memory of the host. `bytes` are those of the larger of a rank's input and output.
   std::string chosen_algorithm(Collective collective, std::size_t bytes) const;
   /// How this rank reaches `peer`: "shm", "tcp", "inproc" or "self".
   std::string transport_to(int peer) const;

@@ -23,9 +23,9 @@ enum class ErrorCode : std::uint8_t {
   mismatch,          ///< ranks called different things; the communicator is unusable
   timeout,           ///< the deadline passed; the communicator is unusable, except after a probe()
   peer_lost,         ///< a rank died, left or cannot be reached; the communicator is unusable
-  aborted,           ///< the communicator was destroyed or aborted with work pending
-  rendezvous,        ///< ranks did not find each other
-  system,            ///< the operating system refused something, such as memory
+  aborted,           ///< the communicator was destroyed or aborted with work pending; it is unusable
+  rendezvous,        ///< ranks did not find each other, and there is no communicator; or a store failed
+  system,            ///< the operating system refused something, such as memory; the communicator is unusable
   corrupted,         ///< data changed on its way between two ranks; the communicator is unusable
   truncated,         ///< a message did not fit into its receive and was dropped; the communicator goes on
 };

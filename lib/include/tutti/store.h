@@ -19,6 +19,8 @@ inline namespace TUTTI_ABI {
 ///
 /// Values are byte strings. A blocking call throws Error{rendezvous} with the missing keys if `timeout()` passes first.
 /// Limits:    at a server and in a file a key has at most 8 KiB, and a value 8 MiB.
+/// Servers do not answer set(), append(), multi_set() and queue_push(): these return before the value is stored. It is
+/// once a call of this object that has an answer, such as check(), has returned. A failure shows in a later call only.
 /// Threading: an object is used by one thread at a time; different objects on one store are independent. In a child of
 /// fork() calls of the library's own stores are Error{invalid_argument}: open another one there.
 class TUTTI_API Store {
@@ -45,11 +47,14 @@ class TUTTI_API Store {
   virtual bool check(std::span<const std::string> keys) = 0;
   /// True when the key existed.
   virtual bool erase(std::string_view key) = 0;
+  /// The number of keys, without queues: of the whole store, also through prefix_store().
   virtual std::int64_t key_count() = 0;
+  /// Adds `value` to the end of the key's value; an absent key has an empty one.
   virtual void append(std::string_view key, std::string_view value) = 0;
   /// Waits until all keys exist, then returns their values in order. A server ends the connection of a client that
   /// wants more than 64 MiB at once, or 16 MiB from the store of `tutti run` at MASTER_PORT.
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys) = 0;
+  /// Sets all at once. A server gets more than 8 MiB or 131,072 keys in parts, between which others may read.
   virtual void multi_set(std::span<const KeyValue> pairs) = 0;
 
   /// Queues: first in, first out. A queue exists while it has values, and wait() and check() take its name like that of
@@ -60,6 +65,7 @@ class TUTTI_API Store {
   virtual std::optional<std::string> queue_try_pop(std::string_view name);
   /// The same, but waits until there is one. Each value goes to one of those that wait.
   virtual std::string queue_pop(std::string_view name);
+  /// The number of its values; 0 where there is no queue.
   virtual std::int64_t queue_length(std::string_view name);
   /// In any order, without names of queues. Throws Error{rendezvous} where a server's answer would be too long; the
   /// store goes on.
@@ -69,6 +75,7 @@ class TUTTI_API Store {
   /// that have opened it.
   virtual std::shared_ptr<Store> clone();
 
+  /// Above 0. It bounds each wait for keys and, at a server, each answer: if that is late, the connection is given up.
   Milliseconds timeout() const { return timeout_; }
   virtual void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
 
@@ -91,6 +98,7 @@ TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 /// With a secret (of the file `secret_file` that other users may not read, else TUTTI_SECRET or TUTTI_SECRET_FILE) the
 /// store must have the same, and both prove that first; without one it must be open to everybody, as PyTorch's is.
 /// The connection is encrypted if TUTTI_TLS=1, and then the store must encrypt, too.
+/// `timeout` bounds connecting, and is the object's timeout() afterwards.
 TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000},
                                            const std::string& secret_file = {});

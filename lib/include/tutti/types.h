@@ -153,7 +153,8 @@ enum class OpKind : std::uint8_t { sum, product, min, max, band, bor, bxor, avg,
 /// drives.
 class TUTTI_API Op {
  public:
-  /// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count.
+  /// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count. The two do not overlap, and are aligned
+  /// for their type if the buffers of the call are. Several threads may run it at once: see user_op().
   using Function = detail::UserFunction::Function;
 
   constexpr explicit Op(OpKind kind) : kind_(kind) {}
@@ -211,7 +212,7 @@ constexpr Op premul_sum(double factor) { return Op{OpKind::premul_sum, factor}; 
 ///
 /// It is called on the thread that drives the operation, but in the floating-point modes of the thread that made the
 /// call, or started it if it was prepared. If the modes of ranks differ, so may their results. It must not throw, and
-/// must not call tutti.
+/// must not call tutti. Several threads may run it at once, in calls on different communicators, or of run_threads().
 template <Reducible T, class Combine>
 requires std::is_invocable_r_v<T, const Combine&, const T&, const T&> Op user_op(Combine combine) {
   return Op{data_type_of<T>, [combine = std::move(combine)](void* accumulated, const void* operand, std::size_t count) {

@@ -19,7 +19,8 @@ inline namespace TUTTI_ABI {
 struct MessageStatus {
   int source = -1;
   int tag = -1;
-  std::size_t count = 0;  ///< elements; those that are not Reducible, by probe(): bytes
+  /// Elements. Where probe() found elements that are not Reducible, such as structs, it is their bytes.
+  std::size_t count = 0;
 };
 
 }  // namespace TUTTI_ABI
@@ -61,6 +62,7 @@ class TUTTI_API Handle {
   /// Null while running and after success; otherwise what went wrong, owned by the handle.
   const Error* error() const;
   /// After a receive: who sent the message, with which tag, and how long it was. With Error{truncated} it was dropped.
+  /// Before its end, and after anything but a receive, it is that of no message: MessageStatus{}, without an error.
   MessageStatus status() const;
   /// Calls `next(error())` exactly once: now if done, else on the thread that finishes the operation. That is any
   /// thread which waits in a call of this rank, or one of the library's own.
