@@ -34,10 +34,9 @@ class Messages:
     def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
         """Returns when `x` may change.
 
-        A message of up to 64 KiB over TCP, or 256 KiB in shared memory, does not wait for its receive, only for room.
-        While the receiver is in no call of tutti, that is at least 8 messages of up to 16 KiB in shared memory, and
-        over TCP 1 MiB within a host, and some 64 KiB between hosts. A rank that sends more before the other receives
-        uses isend().
+        A message of up to 64 KiB over TCP, or 256 KiB in shared memory, does not wait for its receive, only for room
+        (docs/failures.md, "When a send returns"). A rank that sends more than that before the other receives uses
+        isend().
         """
         data = reading(x, "x")
         self._call(
