@@ -244,7 +244,7 @@ void Runner::on_signals() {
       kill_all();  // second request
     } else {
       told_to_stop_ = true;
-      end_all(*number, {128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
+      end_all(*number, {128 + *number, fmt::format("tutti run received {}", signal_name(*number)), job_.node});
     }
   }
 }

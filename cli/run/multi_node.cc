@@ -109,9 +109,10 @@ void Agreement::say_hello(const Job& job) {
   const std::string me = this_process();
   const std::string holder = store_->compare_set(node_key(node_), "", me);
   if (holder != me) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("run: --node-rank {} is taken by another runner ({}); give each node its own, from 0 to {}",
-                            node_, holder, nodes_ - 1));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("run: --node-rank {} is taken by another tutti run ({}); give each node its own, from 0 to {}",
+                    node_, holder, nodes_ - 1));
   }
 }
 
@@ -313,7 +314,7 @@ std::optional<JobOutcome> Agreement::silent_node() {
     if (!watched_->check({&key, 1})) {
       if (now - begin_ < access_.patience) continue;
       return JobOutcome{exit_library,
-                        fmt::format("no runner has come within {:g} s (TUTTI_TIMEOUT); start one there, too, with "
+                        fmt::format("tutti run has not come within {:g} s (TUTTI_TIMEOUT); start it there, too, with "
                                     "--node-rank {}",
                                     std::chrono::duration<double>(access_.patience).count(), node),
                         node};
@@ -321,7 +322,7 @@ std::optional<JobOutcome> Agreement::silent_node() {
     const std::int64_t beat = watched_->add(fmt::format("beat/{}", node), 0);
     if (beat != sign.beat) sign = {beat, now};
     if (now - sign.since > silence_limit)
-      return JobOutcome{1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), node};
+      return JobOutcome{1, fmt::format("tutti run has not been heard of for {} s", silence_limit.count()), node};
   }
   return std::nullopt;
 }

@@ -192,7 +192,7 @@ class SeveralNodes(Case):
         second.send_signal(signal.SIGINT)
         first, second = self.finish(first, second)
         self.assertEqual((first.code, second.code), (130, 130), (first, second))
-        self.assertSays(first.err, "on node 1 its runner received SIGINT")
+        self.assertSays(first.err, "on node 1 tutti run received SIGINT")
 
     def test_ranks_may_be_lost_on_all_nodes_together(self):
         for lost, code in ((2, 0), (1, 7)):

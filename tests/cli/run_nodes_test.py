@@ -126,7 +126,7 @@ class SeveralNodes(Case):
         second.send_signal(signal.SIGTERM)
         first, second = self.finish(first, second)
         self.assertEqual((first.code, second.code), (143, 143), (first, second))
-        self.assertSays(first.err, "on node 1 its runner received SIGTERM")
+        self.assertSays(first.err, "on node 1 tutti run received SIGTERM")
 
     def test_the_others_end_when_the_runner_of_node_0_is_killed(self):
         ready = self.folder / "ready"
@@ -146,7 +146,7 @@ class SeveralNodes(Case):
         third.kill()
         for done in self.finish(first, second, third)[:2]:  # who is alive goes on showing it, or node 1 would be named
             self.assertEqual(done.code, 1, done)
-            self.assertSays(done.err, "on node 2 the runner has not been heard of for 15 s")
+            self.assertSays(done.err, "on node 2 tutti run has not been heard of for 15 s")
 
     def test_a_pause_of_node_0_is_not_the_end(self):
         go = self.folder / "go"
@@ -218,7 +218,7 @@ class SeveralNodes(Case):
         loser, winner = (second, third) if second.poll() is not None else (third, second)
         loser = self.finish(loser)[0]
         self.assertEqual(loser.code, 6, loser)
-        self.assertSays(loser.err, r"--node-rank 1 is taken by another runner \(host .*, pid \d+\)")
+        self.assertSays(loser.err, r"--node-rank 1 is taken by another tutti run \(host .*, pid \d+\)")
         winner.terminate()
         self.finish(winner, first)
 
@@ -244,7 +244,7 @@ class SeveralNodes(Case):
         nodes = [start(*words(node), env={"TUTTI_TIMEOUT": "2"}) for node in (0, 2)]
         for done in self.finish(*nodes):
             self.assertEqual(done.code, 3, done)
-            self.assertSays(done.err, r"on node 1 no runner has come within 2 s \(TUTTI_TIMEOUT\); start one .* --node-rank 1")
+            self.assertSays(done.err, r"on node 1 tutti run has not come within 2 s \(TUTTI_TIMEOUT\); start it .* --node-rank 1")
 
     def test_a_slow_first_connection_of_the_watcher_is_no_failure(self):
         secret = {"TUTTI_SECRET": "a secret for these tests"}
