@@ -118,6 +118,12 @@ class Documents(unittest.TestCase):
         arguments, options = known["connect"]
         self.assertEqual(sorted(told), sorted([*arguments.split(", "), *("=".join(one) for one in options.items())]))
 
+    def test_options_of_a_build_are_those_of_meson_with_their_defaults(self):
+        options = re.findall(r"^option\('(\w+)', type: '\w+', value: '?([^',]*)'?,", (ROOT / "meson_options.txt").read_text(), re.M)
+        self.assertGreater(len(options), 10)
+        told = re.findall(r"^\| `-D(\w+)` \| ([^|]*) \| ", (ROOT / "docs/linking.md").read_text(), re.M)
+        self.assertEqual(sorted(told), sorted(options))
+
     def test_every_decision_is_in_the_index_under_its_title(self):
         folder = ROOT / "docs/decisions"
         listed = dict(re.findall(r"^\d+\. \[(.*)\]\((.*)\)$", (folder / "README.md").read_text(), re.M))
