@@ -13,7 +13,7 @@ import harness
 from harness import Case, run, tutti
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-LESSONS = sorted((ROOT / "docs/learn").glob("*.md"))
+LESSONS = sorted((ROOT / "docs/learn").glob("[0-9]*.md"))
 PICTURE = re.compile(r'^!\[([^\]]+)\]\(([a-z0-9-]+\.svg) "tutti (plan [^"]+)"\)$', re.M)
 
 
@@ -79,6 +79,9 @@ class Print(Case):
             for line in done.lines:
                 self.assertTrue(len(line) <= 80 or line.strip().startswith("<http"), line)
             self.assertNotRegex(done.out, r"\*\*|\]\(|^```", "Markdown is left over")
+            self.assertNotIn("All lessons", done.out)
+            self.assertEqual(re.findall(r"^(?:Next|This was the last).*", done.out, re.M),
+                             [f"Next: tutti learn {number + 1}, {title}" for title in titles()[number:number + 1]])
             for block in re.findall(r"```\w*\n(.*?)```", lesson.read_text(), re.S):
                 self.assertIn("".join(f"  {line}\n" if line else "\n" for line in block.splitlines()), done.out)
             words = " ".join(done.out.split())
@@ -221,6 +224,15 @@ class Text(Case):
             for target in re.findall(r"\]\(([^) ]+)", lesson.read_text()):
                 if not target.startswith("https://"):
                     self.assertTrue((lesson.parent / target).exists(), f"{lesson.name}: {target}")
+
+    def test_each_leads_to_the_next_and_the_list_to_all(self):
+        names = [(lesson.name, title) for lesson, title in zip(LESSONS, titles())]
+        for number, lesson in enumerate(LESSONS, 1):
+            leads = [f"Next: [{title}]({name})." for name, title in names[number:number + 1]]
+            self.assertEqual(lesson.read_text().rsplit("\n\n", 1)[1],
+                             f"{(leads or ['This was the last one.'])[0]} [All lessons](README.md)\n")
+        listed = re.findall(r"^\| \d+ \| \[(.*)\]\((.*)\) \|$", (ROOT / "docs/learn/README.md").read_text(), re.M)
+        self.assertEqual([(name, title) for title, name in listed], names)
 
     def test_a_lesson_is_short_and_plain(self):
         for lesson in LESSONS:
