@@ -191,9 +191,9 @@ constexpr Option options_comparing[] = {
      [](O& o, Text, Text) { o.grid = true; }},
     {0, "summary", "", "the summary of the rows in --csv, or of those that -g, -b, -e ... select, without measuring",
      [](O& o, Text, Text) { o.summary = o.grid = true; }},
-    {0, "rivals-dir", "DIR", "where the programs tutti-rival-* are (beside this one)",
+    {0, "rivals-dir", "DIR", "where the programs of the system's libraries, tutti-rival-*, are (beside this one)",
      [](O& o, Text, Text v) { o.rivals_dir = v; }},
-    {0, "peers-dir", "DIR", "where tools/peers/install put libraries (../build-peers, seen from this program)",
+    {0, "peers-dir", "DIR", "where tools/peers/install put the other ones (../build-peers, seen from this program)",
      [](O& o, Text, Text v) { o.peers_dir = v; }},
 };
 
