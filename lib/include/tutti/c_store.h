@@ -26,7 +26,7 @@ TUTTI_C_API tutti_result tutti_store_free(tutti_store* store);
 TUTTI_C_API tutti_result tutti_store_set_timeout(tutti_store* store, int64_t timeout_ms);
 /// Sets the value, or adds to its end; a key that is not there has an empty one. Servers do not answer set, append and
 /// queue_push, which return before the value is stored. It is once a function with an answer, such as check, has
-/// returned for the same handle. A failure shows in a later function only.
+/// returned for the same handle. A failure may show only in a later function.
 TUTTI_C_API tutti_result tutti_store_set(tutti_store* store, const char* key, const void* value, uint64_t bytes);
 TUTTI_C_API tutti_result tutti_store_append(tutti_store* store, const char* key, const void* value, uint64_t bytes);
 /// Waits until all keys exist. `take` gets each value in order, valid until it returns. It must not call tutti.

@@ -20,7 +20,7 @@ inline namespace TUTTI_ABI {
 /// Values are byte strings. A blocking call throws Error{rendezvous} with the missing keys if `timeout()` passes first.
 /// Limits:    at a server and in a file a key has at most 8 KiB, and a value 8 MiB.
 /// Servers do not answer set(), append(), multi_set() and queue_push(): these return before the value is stored. It is
-/// once a call of this object that has an answer, such as check(), has returned. A failure shows in a later call only.
+/// once a call of this object that has an answer, such as check(), returns. A failure may show only in a later call.
 /// Threading: an object is used by one thread at a time; different objects on one store are independent. In a child of
 /// fork() calls of the library's own stores are Error{invalid_argument}: open another one there.
 class TUTTI_API Store {
