@@ -75,6 +75,9 @@ Communicator world(std::shared_ptr<Context> context);
 /// and environment say whether there are any.
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads,
                   const std::shared_ptr<TlsProxies>& tls_proxies = nullptr);
+/// In place of join(), for a rank that has found before that it cannot take part: throws `reason` once the ranks that
+/// wait in the store of `options`, if it has one, have been told.
+[[noreturn]] void do_not_join(const ConnectOptions& options, const Error& reason);
 
 /// Whether this rank gives elements to the call, or gets some from it.
 bool uses_input(const Request& request, int rank);

@@ -227,6 +227,12 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   throw refused;
 }
 
+void do_not_join(const ConnectOptions& options, const Error& reason) {
+  tell_others(options, reason);
+  write_error_file(reason);
+  throw reason;
+}
+
 }  // namespace detail
 
 Communicator tutti::connect(const ConnectOptions& options) { return detail::join(options, nullptr); }

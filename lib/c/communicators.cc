@@ -12,9 +12,33 @@
 #include "lib/c/guarded.h"
 #include "lib/c/handles.h"
 #include "lib/c/unique_id.h"
+#include "lib/security/job_secret.h"
+#include "tutti/error.h"
 
 namespace tutti::c_api {
 namespace {
+
+/// What this rank has to know before it can meet others by an id.
+struct Preparation {
+  Store::Milliseconds timeout{0};
+  std::shared_ptr<TlsProxies> tls_proxies = {};
+};
+
+Preparation prepare(const tutti_connect_options& from, const ConnectOptions& to) {
+  return {setup_timeout(from), job_tls_proxies(job_secret(to.secret_file), to.tls)};
+}
+
+/// Those that come to the id learn there why this rank does not take part. What it says is no secret, and the id has
+/// one that lets it in.
+[[noreturn]] void decline(const tutti_unique_id& id, ConnectOptions options, const Error& reason) {
+  constexpr Store::Milliseconds patience{5000};
+  try {
+    options.store = meet_at(id, options, patience, nullptr);
+  } catch (...) {  // Wrong, too
+    // There is nobody to tell, or they wait until their own deadline.
+  }
+  detail::do_not_join(options, reason);
+}
 
 Communicator connect(const tutti_connect_options& from) {
   ConnectOptions to = cpp_options(from);
@@ -22,9 +46,14 @@ Communicator connect(const tutti_connect_options& from) {
   // First of all, since the other ranks are in all_gather, or will be.
   const tutti_unique_id id =
       from.id ? *from.id : share_unique_id(from.rank, from.ranks, from.all_gather, from.all_gather_context);
-  const Meeting meeting = meet_at(id, to, setup_timeout(from));
-  to.store = meeting.store;
-  return detail::join(to, nullptr, meeting.tls_proxies);
+  Preparation own;
+  try {
+    own = prepare(from, to);
+  } catch (const Error& error) {
+    decline(id, to, error);
+  }
+  to.store = meet_at(id, to, own.timeout, own.tls_proxies);
+  return detail::join(to, nullptr, own.tls_proxies);
 }
 
 /// Makes a communicator from one that exists. `made` stays null if that is an empty one.

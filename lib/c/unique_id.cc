@@ -25,7 +25,6 @@
 #include "lib/base/fork_mark.h"
 #include "lib/base/little_endian.h"
 #include "lib/c/guarded.h"
-#include "lib/security/job_secret.h"
 #include "lib/security/secret.h"
 #include "rendezvous/access_policy.h"
 #include "rendezvous/endpoint.h"
@@ -142,19 +141,19 @@ tutti_unique_id create_unique_id() {
   return id;
 }
 
-Meeting meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store::Milliseconds timeout) {
+std::shared_ptr<Store> meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store::Milliseconds timeout,
+                               const std::shared_ptr<TlsProxies>& tls_proxies) {
   struct Client {
     std::shared_ptr<TcpStoreServer> server;  // in this process, or null
     std::shared_ptr<Store> store;            // destroyed before the server
   };
   const MeetingPlace place = decode(id);
   const auto client = std::make_shared<Client>();
-  const auto tls_proxies = job_tls_proxies(job_secret(options.secret_file), options.tls);
   client->server = Servers::all().take(id);  // from here on it ends with the client
   client->store = rendezvous::connect_tcp_store(place.endpoint, timeout, place.secret, tls_proxies);
   if (client->store->add(fmt::format("tutti id/{}", *options.rank), 1) != 1)
     throw Wrong{fmt::format("rank {} has used this id already: an id serves one communicator", *options.rank)};
-  return {{client, client->store.get()}, tls_proxies};
+  return {client, client->store.get()};
 }
 
 tutti_unique_id share_unique_id(int rank, int ranks, tutti_all_gather_function all_gather, void* context) {

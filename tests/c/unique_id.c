@@ -67,18 +67,32 @@ static int by_id(int rank, int ranks) {
 }
 
 /// A rank with a wrong variable fails before it has met the others, which learn of it long before their deadline.
-static int with_wrong_variable(int rank, int ranks) {
+static int with_wrong(const char* name, const char* value, const char* words, int rank, int ranks) {
   tutti_comm* comm = NULL;
-  const tutti_connect_options options = {
+  tutti_connect_options options = {
       .size = sizeof options, .rank = rank, .ranks = ranks, .id = &shared->id, .setup_timeout_ms = 300000};
   if (rank == 0) CHECK(tutti_unique_id_create(&shared->id) == TUTTI_OK);
   pthread_barrier_wait(&shared->barrier);
-  if (rank == ranks - 1) setenv("TUTTI_TRANSPORT", "pigeons", 1);
-  if (rank == ranks - 1)
-    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "pigeons", tutti_connect(&options, &comm));
-  else
-    CHECK_FAILS(TUTTI_RENDEZVOUS, "pigeons", tutti_connect(&options, &comm));
+  if (rank == ranks - 1) {
+    unsetenv("TUTTI_SECRET");
+    setenv(name, value, 1);
+    options.setup_timeout_ms = 0;
+    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, words, tutti_connect(&options, &comm));
+  } else {
+    CHECK_FAILS(TUTTI_RENDEZVOUS, words, tutti_connect(&options, &comm));
+  }
   return failures;
+}
+
+static int with_wrong_transport(int rank, int ranks) {
+  return with_wrong("TUTTI_TRANSPORT", "pigeons", "pigeons", rank, ranks);
+}
+static int with_wrong_timeout(int rank, int ranks) { return with_wrong("TUTTI_TIMEOUT", "soon", "soon", rank, ranks); }
+static int with_wrong_secret_file(int rank, int ranks) {
+  return with_wrong("TUTTI_SECRET_FILE", "/no/secret", "/no/secret", rank, ranks);
+}
+static int with_tls_but_no_secret(int rank, int ranks) {
+  return with_wrong("TUTTI_TLS", "1", "needs a secret", rank, ranks);
 }
 
 /// The parent of the ranks has made it, and serves.
@@ -135,7 +149,10 @@ int main(void) {
   pthread_barrier_init(&shared->barrier, &between_processes, most_ranks);
   int wrong = run_ranks(1, -1, refused);
   wrong += run_ranks(most_ranks, -1, by_id);
-  wrong += run_ranks(most_ranks, -1, with_wrong_variable);
+  wrong += run_ranks(most_ranks, -1, with_wrong_transport);
+  wrong += run_ranks(most_ranks, -1, with_wrong_timeout);
+  wrong += run_ranks(most_ranks, -1, with_wrong_secret_file);
+  wrong += run_ranks(most_ranks, -1, with_tls_but_no_secret);
   wrong += run_ranks(most_ranks, -1, by_all_gather);
   if (!sanitized) {
     CHECK(tutti_unique_id_create(&shared->id) == TUTTI_OK);
