@@ -11,13 +11,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -105,7 +105,8 @@ class Servers {
 struct Ticket {
   std::int32_t rank;
   std::int32_t ranks;
-  tutti_unique_id id;  // of rank 0
+  tutti_unique_id id;           // of rank 0
+  char why_there_is_none[376];  // of rank 0, in words; empty: it has an id
 };
 
 void check_tickets(const std::vector<Ticket>& all, std::int32_t refused) {
@@ -118,6 +119,9 @@ void check_tickets(const std::vector<Ticket>& all, std::int32_t refused) {
                       "put those of each rank in the place of its number",
                       ticket.rank, ticket.ranks, rank, all.size())};
   }
+  const std::span words{all.front().why_there_is_none};
+  const std::string why{words.data(), ::strnlen(words.data(), words.size())};
+  if (!why.empty()) throw Error{ErrorCode::rendezvous, "rank 0 could not open a place to meet: " + why, 0};
 }
 
 }  // namespace
@@ -157,13 +161,14 @@ std::shared_ptr<Store> meet_at(const tutti_unique_id& id, const ConnectOptions& 
 }
 
 tutti_unique_id share_unique_id(int rank, int ranks, tutti_all_gather_function all_gather, void* context) {
-  Ticket mine{rank, ranks, {}};
+  Ticket mine{rank, ranks, {}, {}};
   std::exception_ptr failure;
   if (rank == 0) {
     try {
       mine.id = create_unique_id();
-    } catch (...) {
-      failure = std::current_exception();  // the others are in all_gather, or will be
+    } catch (const std::exception& error) {  // the others are in all_gather, or will be
+      failure = std::current_exception();
+      std::string_view{error.what()}.copy(mine.why_there_is_none, sizeof mine.why_there_is_none - 1);
     }
   }
   std::vector<Ticket> all(static_cast<std::size_t>(ranks));

@@ -19,8 +19,8 @@ tutti_unique_id create_unique_id();
 std::shared_ptr<Store> meet_at(const tutti_unique_id& id, const ConnectOptions& options, Store::Milliseconds timeout,
                                const std::shared_ptr<TlsProxies>& tls_proxies);
 
-/// Passes an id of rank 0 on to all ranks by the program's own way. Every rank calls. Throws Error{invalid_argument} if
-/// that way is not what it should be.
+/// Passes an id of rank 0 on to all ranks by the program's own way. Every rank calls. Throws Wrong if that way is not
+/// what it should be, and Error{rendezvous} with the words of rank 0 if that has no id.
 tutti_unique_id share_unique_id(int rank, int ranks, tutti_all_gather_function all_gather, void* context);
 
 }  // namespace tutti::c_api

@@ -95,6 +95,28 @@ static int with_tls_but_no_secret(int rank, int ranks) {
   return with_wrong("TUTTI_TLS", "1", "needs a secret", rank, ranks);
 }
 
+/// Rank 0 cannot make an id for all_gather, and the others learn why.
+static int with_wrong_interface(int rank, int ranks) {
+  tutti_comm* comm = NULL;
+  struct place place = {rank, ranks, 0, 0};
+  const tutti_connect_options options = {.size = sizeof options,
+                                         .rank = rank,
+                                         .ranks = ranks,
+                                         .all_gather = all_gather,
+                                         .all_gather_context = &place,
+                                         .setup_timeout_ms = 300000};
+  tutti_error_details details = {.size = sizeof details};
+  if (rank == 0) setenv("TUTTI_SOCKET_IFNAME", "nowhere", 1);
+  if (rank == 0) {
+    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "nowhere", tutti_connect(&options, &comm));
+  } else {
+    CHECK_FAILS(TUTTI_RENDEZVOUS, "rank 0 could not open a place to meet: ", tutti_connect(&options, &comm));
+    CHECK(strstr(tutti_last_error(), "nowhere"));
+    CHECK(tutti_last_error_details(&details) == TUTTI_OK && details.rank == 0);
+  }
+  return failures;
+}
+
 /// The parent of the ranks has made it, and serves.
 static int by_id_of_parent(int rank, int ranks) {
   tutti_comm* comm = NULL;
@@ -154,6 +176,7 @@ int main(void) {
   wrong += run_ranks(most_ranks, -1, with_wrong_secret_file);
   wrong += run_ranks(most_ranks, -1, with_tls_but_no_secret);
   wrong += run_ranks(most_ranks, -1, by_all_gather);
+  wrong += run_ranks(most_ranks, -1, with_wrong_interface);
   if (!sanitized) {
     CHECK(tutti_unique_id_create(&shared->id) == TUTTI_OK);
     wrong += run_ranks(most_ranks, -1, by_id_of_parent);
