@@ -72,6 +72,7 @@ class Servers {
 
   void add(const tutti_unique_id& id, const std::shared_ptr<TcpStoreServer>& server) {
     const std::lock_guard lock{mutex_};
+    std::erase_if(servers_, [](const auto& entry) { return entry.second.server.expired(); });
     servers_[text_of(id)] = {server, server};
   }
 
