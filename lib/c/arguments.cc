@@ -77,8 +77,14 @@ void copy_struct(void* ours, std::size_t ours_size, const void* theirs, std::siz
 
 tutti_call_options call_options_of(const tutti_call_options* theirs) {
   constexpr std::size_t first_size = 64;
+  constexpr const char* name = "tutti_call_options";
   static_assert(first_size == sizeof(tutti_call_options));
-  const auto ours = options_of(theirs, "tutti_call_options", first_size);
+  if (theirs) {
+    required_size(theirs->size, name, first_size);
+    if (theirs->work) *theirs->work = nullptr;
+    if (theirs->persistent) *theirs->persistent = nullptr;
+  }
+  const auto ours = options_of(theirs, name, first_size);
   if (ours.stream && !ours.on_device)
     throw Wrong{"a stream is given, but on_device is 0: set it to 1 if the buffers are memory of a GPU"};
   return ours;

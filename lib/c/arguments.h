@@ -23,6 +23,13 @@ T& given(T* pointer, const char* name) {
   return *pointer;
 }
 
+/// Sets what the program points to. Looks at the pointer first: a call that is refused must have done nothing.
+template <class T, class Make>
+void give(T* to, const char* name, const Make& make) {
+  T& place = given(to, name);
+  place = make();
+}
+
 inline std::string text_of(const char* text) { return text ? text : ""; }
 inline std::chrono::milliseconds milliseconds_of(std::int64_t number) { return std::chrono::milliseconds{number}; }
 
@@ -44,7 +51,8 @@ Options options_of(const Options* theirs, const char* name, std::size_t first) {
   return ours;
 }
 
-/// The same for those of a call, with a stream for memory of a device only.
+/// The same for those of a call, with a stream for memory of a device only. Sets the handles that they ask for to NULL,
+/// also if they are wrong otherwise.
 tutti_call_options call_options_of(const tutti_call_options* theirs);
 
 /// Writes `from` and a final 0.

@@ -22,11 +22,9 @@ static_assert(std::same_as<std::size_t, std::uint64_t>, "counts of C are passed 
 class Call {
  public:
   Call(tutti_comm* comm, Collective collective, tutti_type type, const tutti_call_options* options)
-      : comm_(given(comm, "comm").comm),
-        options_(call_options_of(options)),
+      : options_(call_options_of(options)),
+        comm_(given(comm, "comm").comm),
         request_{.collective = collective, .input = {}, .output = {}} {
-    if (options_.work) *options_.work = nullptr;
-    if (options_.persistent) *options_.persistent = nullptr;
     if (options_.work && options_.persistent) throw Wrong{"work and persistent are both given: give one of them"};
     if (options_.algorithm) request_.algorithm = options_.algorithm;
     request_.timeout = milliseconds_of(options_.timeout_ms);
@@ -119,8 +117,8 @@ class Call {
     return end;
   }
 
-  Communicator& comm_;
   const tutti_call_options options_;
+  Communicator& comm_;
   detail::Request request_;
   Op own_op_{OpKind::sum};
 };

@@ -73,7 +73,7 @@ using tutti::Communicator;
 extern "C" {
 
 tutti_result tutti_unique_id_create(tutti_unique_id* id) {
-  return guarded(__func__, [&] { given(id, "id") = create_unique_id(); });
+  return guarded(__func__, [&] { give(id, "id", create_unique_id); });
 }
 
 tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm) {
@@ -123,8 +123,10 @@ tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm** made) {
 
 tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms, tutti_comm** made) {
   return guarded(__func__, [&] {
-    if (timeout_ms < 0) throw Wrong{fmt::format("a timeout of {} ms is negative", timeout_ms)};
-    derive(comm, made, [&](Communicator& own) { return own.shrink(milliseconds_of(timeout_ms)); });
+    derive(comm, made, [&](Communicator& own) {
+      if (timeout_ms < 0) throw Wrong{fmt::format("a timeout of {} ms is negative", timeout_ms)};
+      return own.shrink(milliseconds_of(timeout_ms));
+    });
   });
 }
 

@@ -32,7 +32,6 @@ detail::Buffer received(void* data, std::size_t count, tutti_type type, const ch
 class MessageManner {
  public:
   MessageManner(std::int32_t tag, const tutti_call_options* options) : given_(call_options_of(options)), tag_(tag) {
-    if (given_.work) *given_.work = nullptr;
     if (given_.persistent) throw Wrong{"persistent is given, and messages cannot be prepared"};
     if (given_.algorithm || given_.op) throw Wrong{"algorithm or op is given, and messages have none"};
   }

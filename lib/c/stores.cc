@@ -121,7 +121,7 @@ tutti_result tutti_store_compare_set(tutti_store* store, const char* key, const 
 }
 
 tutti_result tutti_store_add(tutti_store* store, const char* key, int64_t delta, int64_t* sum) {
-  return guarded(__func__, [&] { given(sum, "sum") = opened(store).add(&given(key, "key"), delta); });
+  return guarded(__func__, [&] { give(sum, "sum", [&] { return opened(store).add(&given(key, "key"), delta); }); });
 }
 
 tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint64_t count, int64_t timeout_ms) {
@@ -133,11 +133,13 @@ tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint6
 }
 
 tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint64_t count, int32_t* all) {
-  return guarded(__func__, [&] { given(all, "all") = opened(store).check(keys_of(keys, count)) ? 1 : 0; });
+  return guarded(__func__,
+                 [&] { give(all, "all", [&] { return opened(store).check(keys_of(keys, count)) ? 1 : 0; }); });
 }
 
 tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed) {
-  return guarded(__func__, [&] { given(existed, "existed") = opened(store).erase(&given(key, "key")) ? 1 : 0; });
+  return guarded(__func__,
+                 [&] { give(existed, "existed", [&] { return opened(store).erase(&given(key, "key")) ? 1 : 0; }); });
 }
 
 tutti_result tutti_store_queue_push(tutti_store* store, const char* name, const void* value, uint64_t bytes) {
@@ -155,7 +157,8 @@ tutti_result tutti_store_queue_pop(tutti_store* store, const char* name, int32_t
 }
 
 tutti_result tutti_store_queue_length(tutti_store* store, const char* name, int64_t* values) {
-  return guarded(__func__, [&] { given(values, "values") = opened(store).queue_length(&given(name, "name")); });
+  return guarded(__func__,
+                 [&] { give(values, "values", [&] { return opened(store).queue_length(&given(name, "name")); }); });
 }
 
 tutti_result tutti_store_list_keys(tutti_store* store, tutti_value_function take, void* context) {
@@ -166,7 +169,7 @@ tutti_result tutti_store_list_keys(tutti_store* store, tutti_value_function take
 }
 
 tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys) {
-  return guarded(__func__, [&] { given(keys, "keys") = opened(store).key_count(); });
+  return guarded(__func__, [&] { give(keys, "keys", [&] { return opened(store).key_count(); }); });
 }
 
 }  // extern "C"

@@ -145,6 +145,34 @@ static void wrong_structs(void) {
   CHECK_FAILS(invalid, "members that this version", tutti_barrier(comm, &next.known));
 }
 
+/// What a program frees without looking at the result.
+static void handles_of_failed_calls(void) {
+  tutti_comm* const garbage = comm;
+  tutti_comm* made = garbage;
+  tutti_work* work = (tutti_work*)garbage;
+  tutti_persistent* persistent = (tutti_persistent*)garbage;
+  struct {
+    tutti_call_options known;
+    uint64_t newer;
+  } options = {.known = {.size = sizeof options.known, .work = &work}};
+  CHECK_FAILS(invalid, "negative", tutti_comm_shrink(comm, -1, &made));
+  CHECK(made == NULL);
+  CHECK_FAILS(invalid, "comm is NULL", tutti_barrier(NULL, &options.known));
+  CHECK(work == NULL);
+  options.known = (tutti_call_options){.size = sizeof options.known, .persistent = &persistent, .stream = in};
+  CHECK_FAILS(invalid, "on_device is 0", tutti_barrier(comm, &options.known));
+  CHECK(persistent == NULL);
+  persistent = (tutti_persistent*)garbage;
+  options.known = (tutti_call_options){.size = sizeof options.known, .persistent = &persistent};
+  CHECK_FAILS(invalid, "cannot be prepared", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options.known));
+  CHECK(persistent == NULL);
+  work = (tutti_work*)garbage;
+  options.newer = 1;
+  options.known = (tutti_call_options){.size = sizeof options, .work = &work};
+  CHECK_FAILS(invalid, "members that this version", tutti_recv(comm, out, 4, TUTTI_I32, 0, 0, &options.known, NULL));
+  CHECK(work == NULL);
+}
+
 static void details_of_the_last(void) {
   tutti_error_details details = {.size = sizeof details};
   CHECK_FAILS(invalid, "root 5", tutti_broadcast(comm, in, 4, TUTTI_I32, 5, NULL));
@@ -163,6 +191,7 @@ int main(void) {
   wrong_memory();
   wrong_numbers();
   wrong_structs();
+  handles_of_failed_calls();
   details_of_the_last();
   CHECK(tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK && out[3] == 4);
   CHECK(tutti_comm_free(comm) == TUTTI_OK);

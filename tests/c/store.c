@@ -88,6 +88,11 @@ static int every_call(int rank, int ranks) {
   if (sum == ranks) CHECK(tutti_store_set(store, "all here", "", 0) == TUTTI_OK);
   CHECK(tutti_store_wait(store, (const char*[]){"all here"}, 1, 0) == TUTTI_OK);
   if (rank == 0) {
+    // What is refused has done nothing.
+    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "sum is NULL", tutti_store_add(store, "here", 1, NULL));
+    CHECK(tutti_store_add(store, "here", 0, &sum) == TUTTI_OK && sum == ranks);
+    CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "existed is NULL", tutti_store_erase(store, "odd", NULL));
+    CHECK(tutti_store_check(store, (const char*[]){"odd"}, 1, &answer) == TUTTI_OK && answer == 1);
     values.count = 0;
     CHECK(tutti_store_compare_set(store, "log", "abc", 3, "d", 1, take, &values) == TUTTI_OK);
     CHECK(values.count == 1 && values.bytes[0] == 1 && values.text[0][0] == 'd');

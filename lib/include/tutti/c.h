@@ -13,7 +13,8 @@
 ///            then, and after TUTTI_UNSUPPORTED, TUTTI_TRUNCATED, the timeout of a probe, and some failures to share
 ///            memory of GPUs (<tutti/c_gpu.h>). After all other errors it is unusable.
 /// Ownership: what a function returns through a `**` is the caller's, who frees it with the function of its name; NULL
-///            may be freed. It is set to NULL if the function fails. Texts and options are copied. Buffers stay yours.
+///            may be freed. It is set to NULL if the function fails, but not in options of a wrong `size`. Texts and
+///            options are copied. Buffers stay yours.
 /// Agreement: all ranks make the same collective calls on a communicator, in the same order, with the same count, type,
 ///            op and root; else TUTTI_MISMATCH.
 /// Threads:   any thread may call, several at once, also on one communicator and on one tutti_work. One handle of
