@@ -1,5 +1,6 @@
 """Communicators."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -184,7 +185,8 @@ class Communicator(VariableCollectives[Any], Messages, NoCopies):
     ) -> None:
         well = raised is None or isinstance(raised, SystemExit) and not raised.code
         if not well and self._handle:  # which changes nothing if it is this communicator that has failed
-            self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
+            with contextlib.suppress(Error):  # in a child of fork(), or if another thread has just closed it
+                self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
         self.close()
 
     def abort(self, reason: str = "no reason was given") -> None:

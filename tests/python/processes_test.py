@@ -3,13 +3,14 @@
 import multiprocessing
 import os
 import pickle
+import sys
 import threading
 import time
 import unittest.mock
 
 import numpy
 import pytutti
-from support import LIMIT, Case, ranks
+from support import LIMIT, Case, ranks, run
 
 START_METHODS = ("spawn", "fork", "forkserver")
 
@@ -225,6 +226,16 @@ class Processes(Case):
         id = pytutti.UniqueId()
         self.assertEqual(bytes(pickle.loads(pickle.dumps(id))), bytes(id))
         self.assert_fails(pytutti.InvalidArgument, "128", pytutti.UniqueId, b"short")
+
+    def test_a_child_of_fork_ends_in_the_body_of_with_as_it_says(self):
+        for end, code in (("sys.exit(3)", 3), ("raise LookupError('of its own')", 1), ("sys.exit()", 0)):
+            done = run(sys.executable, "-c", "import os, sys, pytutti\n"
+                       "with pytutti.connect(0, 1):\n"
+                       "    child = os.fork()\n"
+                       f"    if child == 0: {end}\n"
+                       "    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))")
+            self.assertEqual((done.code, done.out), (0, f"{code}\n"), done)
+            self.assertNotIn("InvalidArgument", done.err)
 
     def test_the_survivors_learn_who_was_lost_and_go_on(self):
         done = ranks(3, "lost.py", options=("--max-lost", 1))
