@@ -14,6 +14,7 @@ What is imported here is loaded when it is first used, so that the program start
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import ending  # noqa: F401, see at_end()
 from .program import program
 
 if TYPE_CHECKING:

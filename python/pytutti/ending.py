@@ -17,10 +17,18 @@ _PRIORITY = -10  # after queues have written what the child has put there (-5), 
 
 
 def at_end(function: Callable[[], None]) -> Callable[[], None]:
-    """To be called when a module is imported, so that `function` comes after those that the program registers."""
-    atexit.register(function)
+    """It comes after the functions that the program has registered since it imported pytutti, which may still use its
+    communicators, though the module of `function` may be imported later than that."""
     _functions.append(function)
     return function
+
+
+@atexit.register
+def _call_all() -> None:
+    """The last of the functions first."""
+    with contextlib.ExitStack() as functions:
+        for function in _functions:
+            functions.callback(function)
 
 
 def has_something_to_end() -> None:
@@ -44,6 +52,4 @@ def _end() -> None:
     raised = sys.exc_info()[1]
     if raised is None or isinstance(raised, SystemExit):  # else multiprocessing shows it after this
         threading._shutdown()  # type: ignore[attr-defined] # waits for other threads, as the end of a program does
-    with contextlib.ExitStack() as functions:
-        for function in _functions:
-            functions.callback(function)
+    _call_all()

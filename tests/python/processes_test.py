@@ -237,6 +237,12 @@ class Processes(Case):
             self.assertEqual((done.code, done.out), (0, f"{code}\n"), done)
             self.assertNotIn("InvalidArgument", done.err)
 
+    def test_functions_that_a_program_registers_for_its_end_may_call(self):
+        done = run(sys.executable, "-c", "import atexit, pytutti\n"
+                   "atexit.register(lambda: print(comm.barrier(), comm))\n"
+                   "comm = pytutti.connect(0, 1)")
+        self.assertEqual((done.code, done.out), (0, "None <pytutti.Communicator: rank 0 of 1>\n"), done)
+
     def test_the_survivors_learn_who_was_lost_and_go_on(self):
         done = ranks(3, "lost.py", options=("--max-lost", 1))
         self.assertEqual(
