@@ -326,15 +326,10 @@ class Starting(_Later, VariableCollectives[Work]):
     def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Work:
         comm = self._comm
         options, (text, op) = options_of(extras, comm)
-        made = ffi.new("tutti_work**")
-        options.work = made
-        comm._call(function, *arguments, options)
-        return Work(
-            made[0],
-            out,
-            (keep, op),
-            (lambda: op.check(comm)) if isinstance(op, OpOfCall) else None,
-        )
+        work = Work(out, (keep, op), (lambda: op.check(comm)) if isinstance(op, OpOfCall) else None)
+        options.work = work.place
+        comm._call(function, *arguments, options, keep=work)
+        return work
 
 
 class Preparing(_Later, VariableCollectives[Prepared]):

@@ -92,7 +92,7 @@ class Messages:
     def _started(
         self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds, *more: Any
     ) -> Work:
-        options, made = call_options(timeout), ffi.new("tutti_work**")
-        options.work = made
-        self._call(function, data.address, data.count, data.type, peer, tag, options, *more)
-        return Work(made[0], array, (array, data))
+        options, work = call_options(timeout), Work(array, (array, data))
+        options.work = work.place
+        self._call(function, data.address, data.count, data.type, peer, tag, options, *more, keep=work)
+        return work

@@ -64,11 +64,16 @@ class Work(NoCopies):
 
     remedy = "several threads may wait for the same one"
 
-    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish = None) -> None:
-        self._handle = handle
+    def __init__(self, out: Any, keep: Any, finish: Finish = None) -> None:
+        """Made before its call, which puts the handle into `place`: when that returns, a signal's handler may raise."""
+        self.place = ffi.new("tutti_work**")
         self._keep = keep
         self._finish = finish
         self.out = out  #: the array of the result
+
+    @property
+    def _handle(self) -> Any:
+        return self.place[0]
 
     def wait(self, timeout: Seconds = None) -> Any:
         """Returns `out` when the operation is done, or raises what it failed with, each time.
@@ -117,8 +122,9 @@ class Work(NoCopies):
 
     def __del__(self) -> None:
         # The collector ends the objects of a cycle in any order, and others may use this one afterwards.
-        handle, self._handle = getattr(self, "_handle", ffi.NULL), ffi.NULL
-        if handle and lib is not None:
+        place = getattr(self, "place", None)
+        if place is not None and place[0] and lib is not None:
+            handle, place[0] = place[0], ffi.NULL
             soon(_drop, handle, self._keep)
 
 

@@ -12,7 +12,7 @@ import weakref
 
 import numpy
 import pytutti
-from support import HERE, LIMIT, Alarm, Case, Finished, ranks, run, start
+from support import HERE, LIMIT, Alarm, Case, Finished, ranks, run, start, threads
 
 
 class Interrupted(Exception):
@@ -133,6 +133,37 @@ class Signals(Case):
             self.assertRaises(pytutti.Aborted, work.wait)
             gc.collect()
             self.assertIsNone(array())
+
+    def test_arrays_live_likewise_if_a_handler_raises_when_a_call_has_just_started(self):
+        looked = threading.Event()
+
+        def rank_1(comm):
+            looked.wait(LIMIT)
+            comm.send(numpy.ones(3), 0)
+            comm.all_reduce(numpy.ones(3))
+
+        def rank_0(comm):
+            def call(*arguments, **named):
+                pytutti.Communicator._call(comm, *arguments, **named)
+                raise Interrupted
+
+            arrays = []
+            with unittest.mock.patch.object(comm, "_call", call):
+                for start in (lambda x: comm.irecv(x, 1), lambda x: comm.start.all_reduce(x, out=x)):
+                    x = numpy.zeros(3)
+                    arrays.append(weakref.ref(x))
+                    self.assertRaises(Interrupted, start, x)
+                    del x
+            gc.collect()
+            alive = [array() is not None for array in arrays]
+            looked.set()
+            self.assertEqual(alive, [True, True])
+
+        def rank(comm):
+            (rank_1 if comm.rank else rank_0)(comm)
+            comm.barrier()
+
+        threads(2, rank)
 
     def test_arrays_of_a_prepared_call_live_likewise_though_it_was_closed_or_dropped(self):
         for end in (pytutti.Prepared.close, lambda call: None):
