@@ -169,8 +169,12 @@ def _is_done(handle: Any) -> bool:
 
 
 def _drop(handle: Any, keep: Any) -> None:
-    """The operation goes on, and its arrays live until it is done."""
-    if keep is not None and not _is_done(handle):
+    """The operation goes on, and its arrays live until it is done.
+
+    The collector may come here between a call that has failed and last_error(). So it must not be asked whether the
+    operation is done: the answer for one that has failed is that thread's last error.
+    """
+    if keep is not None:
         _then(handle, lambda: _forget(keep))
     lib.tutti_work_free(handle)
 

@@ -4,6 +4,7 @@ import asyncio
 import copy
 import gc
 import pickle
+import unittest.mock
 import weakref
 
 import numpy
@@ -279,6 +280,20 @@ class Started(Case):
                 comm.barrier()
 
         threads(2, body)
+
+    def test_the_collector_ends_a_failed_work_before_the_words_of_another_error_are_read(self):
+        self.addCleanup(gc.enable)
+        gc.disable()
+        with pytutti.connect(0, 1) as comm:
+            group = comm.split(0)
+            cycle = [group.irecv(bytearray(1), 0)]
+            cycle.append(cycle)
+            group.abort("of the other one")
+            self.assertTrue(cycle[0].done())
+            del cycle
+            with unittest.mock.patch("pytutti._library._interrupt", lambda: (gc.collect(), None)[1]):
+                self.assert_fails(pytutti.InvalidArgument, "none", comm.all_reduce, numpy.ones(1), algorithm="none")
+            group.close()
 
     def test_what_owns_a_handle_is_not_copied(self):
         def rank(comm):
