@@ -163,7 +163,21 @@ def wait_with_limit(rank, size):
     receiving = dist.irecv(tensor, (rank - 1) % size, tag=5)
     holds(not receiving.is_completed())
     fails(dist.DistBackendError, "is not done after 50 ms", receiving.wait, datetime.timedelta(milliseconds=50))
+    errors = []
+
+    def wait_for_centuries():
+        try:
+            receiving.wait(datetime.timedelta(days=200_000))
+        except dist.DistBackendError as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait_for_centuries)
+    waiting.start()
+    waiting.join(0.2)
+    holds(waiting.is_alive(), errors)
     dist.barrier()
     dist.send(torch.ones(1), (rank + 1) % size, tag=5)
     receiving.wait(datetime.timedelta(seconds=60))
     holds(tensor.item() == 1)
+    waiting.join(PATIENCE / 2)
+    holds(not waiting.is_alive() and not errors, errors)

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "deadline.h"
+
 namespace tutti_torch {
 namespace {
 
@@ -26,9 +28,9 @@ class WorkOfSeveral final : public c10d::Work {
     return nullptr;
   }
   bool wait(std::chrono::milliseconds timeout) override {
-    const auto until = std::chrono::steady_clock::now() + timeout;
+    const auto until = deadline_after(timeout);
     for (const WorkPtr& work : works_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
       work->wait(timeout > kNoTimeout ? std::max(left, std::chrono::milliseconds{1}) : kNoTimeout);
     }
     return true;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "deadline.h"
 #include "errors.h"
 #include "meeting.h"
 #include "work.h"
@@ -22,7 +23,6 @@
 namespace tutti_torch {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::int64_t most_text = 512;
@@ -95,7 +95,7 @@ std::string cause_of(const c10::DistBackendError& error) {
 std::string gather_ranks(tutti_comm* comm, int size, std::int32_t tag, milliseconds timeout, bool wait_for_all) {
   std::vector<Note> here(static_cast<std::size_t>(size));
   for (int rank = 1; rank < size; ++rank) here[static_cast<std::size_t>(rank)].receive(comm, rank, tag);
-  const auto until = Clock::now() + timeout;
+  const auto until = deadline_after(timeout);
   std::vector<int> missing;
   std::string failure;  // then all ranks have it, and nothing more comes
   for (int rank = 1; rank < size && (missing.empty() || wait_for_all || !failure.empty()); ++rank) {
@@ -125,7 +125,7 @@ std::string answer_of_root(tutti_comm* comm, int rank, std::int32_t tag, millise
   answer.receive(comm, 0, tag);
   here.send(comm, "", 0, tag);
   // Rank 0 may come as late as this rank waits, and then wait as long for others.
-  if (answer.done_by(Clock::now() + 2 * timeout)) return answer.text();
+  if (answer.done_by(deadline_after(2 * timeout))) return answer.text();
   return c10::str("tutti: monitored_barrier: rank ", rank, " came, but rank 0 has not answered within ",
                   2 * timeout.count(), " ms: see where rank 0 is");
 }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "communicator.h"
+#include "deadline.h"
 #include "interrupts.h"
 
 namespace tutti_torch {
@@ -22,10 +23,9 @@ void StreamWaits::add(const std::vector<tutti_work*>& works) {
 
 std::exception_ptr StreamWaits::wait(std::chrono::milliseconds limit) const noexcept {
   using namespace std::chrono_literals;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto until = deadline_after(limit);
   try {
-    for (; running_.load() > 0 && std::chrono::steady_clock::now() - begin < limit; handle_signals())
-      std::this_thread::sleep_for(1ms);
+    for (; running_.load() > 0 && Clock::now() < until; handle_signals()) std::this_thread::sleep_for(1ms);
   } catch (...) {
     return std::current_exception();
   }

@@ -8,12 +8,11 @@
 
 #include "communicator.h"
 #include "completions.h"
+#include "deadline.h"
 #include "errors.h"
 #include "interrupts.h"
 
 namespace tutti_torch {
-
-using Clock = std::chrono::steady_clock;
 
 // A thread that waits delays others that call and wait, so it leaves what takes long to the library's helper.
 constexpr std::chrono::milliseconds driven_at_most{10};
@@ -53,7 +52,7 @@ void Started::wait() const {
 }
 
 bool Started::wait_for(std::chrono::milliseconds limit) const {
-  const auto until = Clock::now() + limit;
+  const auto until = deadline_after(limit);
   for (tutti_work* const work : works_) {
     std::int32_t done = 0;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
