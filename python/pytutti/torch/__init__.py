@@ -90,9 +90,10 @@ def _extension() -> Any:
     global _user
     from . import build
 
+    extension = build.load()
     _user = os.getpid()
     has_something_to_end()
-    return build.load()
+    return extension
 
 
 _user = 0  # the process that has loaded the extension
