@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,26 +116,56 @@ def _suffix() -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: pathlib.Path) -> Iterator[None]:
+def _usable(folder: pathlib.Path) -> Iterator[None]:
+    """Says what to do if the system refuses the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(f"cannot keep the extension in {folder}: {error}: set PYTUTTI_CACHE to a folder that "
+                         "this user may write, and in which files can be locked") from error
+
+
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
     """Ranks of a host build once."""
-    with open(path, "w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.ExitStack() as open_files:
+        with _usable(folder):
+            file = open_files.enter_context(open(folder / "lock", "w", encoding="utf-8"))
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
+def _log(target: pathlib.Path) -> pathlib.Path:
+    """What the compiler has said when it failed."""
+    return target.with_suffix(".log")
+
+
+def _last_failure(target: pathlib.Path) -> int:
+    """A number that every failure changes."""
+    log = _log(target)
+    return log.stat().st_mtime_ns if log.is_file() else 0
+
+
+def _does_not_compile(target: pathlib.Path) -> BuildError:
+    log = _log(target)
+    lines = "\n".join(log.read_text(encoding="utf-8").splitlines()[:20])
+    return BuildError(f"the extension for PyTorch {torch.__version__} does not compile; all that the compiler says "
+                      f"is in {log}, which begins:\n{lines}")
+
+
 def _build(target: pathlib.Path, library_folder: str | None = None) -> None:
-    unfinished = target.with_name(target.name + ".unfinished")
-    words = command(unfinished, library_folder)  # first, since it looks for what is needed
-    print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: "
-          f"{target}", file=sys.stderr, flush=True)
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        log = target.with_suffix(".log")
-        log.write_text(done.stdout + done.stderr, encoding="utf-8")
-        lines = "\n".join((done.stdout + done.stderr).splitlines()[:20])
-        raise BuildError(f"the extension for PyTorch {torch.__version__} does not compile; all that the compiler says "
-                         f"is in {log}, which begins:\n{lines}")
-    os.replace(unfinished, target)
+    with _usable(target.parent):  # a folder of its own, since hosts may share this one and not the lock
+        own = tempfile.TemporaryDirectory(prefix="unfinished-", dir=target.parent)
+    with own:
+        unfinished = pathlib.Path(own.name, target.name)
+        words = command(unfinished, library_folder)  # first, since it looks for what is needed
+        print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: "
+              f"{target}", file=sys.stderr, flush=True)
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            _log(target).write_text(done.stdout + done.stderr, encoding="utf-8")
+            raise _does_not_compile(target)
+        os.replace(unfinished, target)
 
 
 def _prebuilt(folder: pathlib.Path) -> pathlib.Path:
@@ -144,20 +175,21 @@ def _prebuilt(folder: pathlib.Path) -> pathlib.Path:
 def extension() -> pathlib.Path:
     """The file with the extension, built if need be."""
     prebuilt = _prebuilt(_HERE)
-    if prebuilt.is_file():
+    if prebuilt.is_file() and not any(map(os.environ.get, ("PYTUTTI_LIBRARY", "PYTUTTI_INCLUDE"))):
         return prebuilt
     folder = _cache() / f"torch-{torch.__version__}-{_fingerprint()}"
     target = folder / f"{_NAME}{_suffix()}"
     if target.is_file():
         return target
-    try:
+    with _usable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BuildError(f"cannot keep the extension in {folder}: {error}: set PYTUTTI_CACHE to a folder that "
-                         "this user may write") from error
-    with _locked(folder / "lock"):
-        if not target.is_file():
-            _build(target)
+    last_failure = _last_failure(target)
+    with _locked(folder):
+        if target.is_file():
+            return target
+        if _last_failure(target) != last_failure:  # another rank has tried meanwhile
+            raise _does_not_compile(target)
+        _build(target)
     return target
 
 
