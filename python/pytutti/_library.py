@@ -48,9 +48,22 @@ def pytutti_question(_: Any) -> int:
     return end is not None and end.is_set()
 
 
+_all_are_asked = False  # also threads that run no handlers
+
+
 def end_calls_at(end: threading.Event) -> None:
     """Calls of this thread fail once it is set, also a connect(). Handlers of signals run in the main thread only."""
+    global _all_are_asked
     _thread.end = end
+    _all_are_asked = True
+    share_question()
+
+
+def share_question() -> None:
+    """The extension for PyTorch asks threads other than the main one only by our function, and only if it must."""
+    extension = _torch()
+    if extension and _all_are_asked:
+        extension.ask_other_threads_by(int(ffi.cast("uintptr_t", lib.pytutti_question)))
 
 
 def _torch() -> Any:
@@ -64,7 +77,10 @@ if not _torch():
 
 def interrupted() -> bool:
     """Whether a handler has raised something in a call of this thread that fail() is to raise."""
-    return getattr(_thread, "raised", None) is not None
+    if getattr(_thread, "raised", None) is not None:
+        return True
+    extension = _torch()
+    return bool(extension and extension.has_interrupt())
 
 
 def _interrupt() -> Optional[BaseException]:

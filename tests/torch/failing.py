@@ -255,6 +255,20 @@ def interrupted_after_pytutti():
     interrupted_beside_pytutti(pytutti.connect(rank=0, size=1))
 
 
+def interrupted_threads_of_pytutti():
+    """Ranks of run_threads() end in a process that has loaded both, though one of them has not come."""
+    import pytutti.threads
+    begin()
+    connect, comes = pytutti.connect, threading.Event()
+    pytutti.threads.connect = lambda number, *words, **options: (
+        number == 1 and comes.wait(30), connect(number, *words, **options))[1]
+    interrupt(lambda: pytutti.run_threads(2, print, setup_timeout=60))
+    for thread in threading.enumerate():
+        if thread.name == "rank 0":
+            thread.join(10)
+            say("still waits" if thread.is_alive() else "has ended")
+
+
 # ---- Ends of groups
 
 

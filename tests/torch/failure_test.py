@@ -168,6 +168,12 @@ class Ranks(harness.Case):
     def test_interrupted_after_pytutti(self):
         self.assertBothInterrupted(self.ranks("interrupted_after_pytutti", 2)[0]["said"])
 
+    @unittest.skipUnless(PACKAGE, "needs the package; the test of the wheel runs it")
+    def test_interrupted_threads_of_pytutti(self):
+        said = self.ranks("interrupted_threads_of_pytutti", 2)[0]["said"]
+        self.assertInterrupted(said)
+        self.assertNotIn("still waits", said)
+
     def test_aborted(self):
         self.assertIn("aborted", self.ranks("aborted", 2)[0]["said"])
 

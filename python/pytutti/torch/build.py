@@ -206,6 +206,9 @@ def load() -> Any:
     loader.exec_module(module)
     sys.modules[name] = module
     module.ask_python()  # instead of pytutti, which finds the module by its name
+    pytutti = sys.modules.get("pytutti._library")
+    if pytutti:
+        pytutti.share_question()
     return module
 
 

@@ -116,7 +116,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       },
       py::call_guard<py::gil_scoped_release>());
   module.def("ask_python", &ask_python);
+  module.def("ask_other_threads_by", &ask_other_threads_by);
   module.def("take_interrupt", &take_interrupt);
+  module.def("has_interrupt", &has_interrupt);
   module.def(
       "end",
       [](bool has_failed) {
