@@ -54,13 +54,14 @@ def wrong_variable_of_one(rank, size):
         return dist.new_group(range(size), pg_options=pytutti.torch.Options(transport="tcp"))
 
     begin = time.monotonic()
-    for culprit in (size - 1, 0):
-        if rank == culprit:
-            os.environ["TUTTI_GPU_MODE"] = "pigeons"
-            fails(ValueError, "pigeons", world)
-            del os.environ["TUTTI_GPU_MODE"]
-        else:
-            fails(dist.DistBackendError, "pigeons", world)
+    for variable in ("TUTTI_GPU_MODE", "TUTTI_SECRET_FILE"):
+        for culprit in (size - 1, 0):
+            if rank == culprit:
+                os.environ[variable] = "pigeons"
+                fails(ValueError, "pigeons", world)
+                del os.environ[variable]
+            else:
+                fails(dist.DistBackendError, "pigeons", world)
     holds(time.monotonic() - begin < PATIENCE / 4)  # half of the timeout of one group
     tensor = torch.ones(1)
     dist.all_reduce(tensor, group=world())
