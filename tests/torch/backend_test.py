@@ -11,7 +11,7 @@ from world import World
 
 class Backend(World):
     def test_data(self):
-        self.world("reductions", "booleans", "averages", "moves")
+        self.world("reductions", "booleans", "halves_of_complex_numbers", "averages", "moves")
 
     def test_forms(self):
         self.world("non_contiguous", "not_copied_by_pytorch", "lists_in_one_piece", "lists_over_the_other_side", "barrier_of_devices", "unequal", "empty", "coalesced", "left_region", "objects",

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from . import case, same, holds, number_types, all_types, values, everyone, fold, ops_of
+from . import case, same, fails, holds, number_types, all_types, values, everyone, fold, ops_of
 
 
 @case
@@ -32,6 +32,19 @@ def booleans(rank, size):
     tensor = torch.tensor([False, rank == 0, rank != 0, True])
     dist.all_reduce(tensor)
     same(tensor, torch.tensor([False, True, True, True]))
+
+
+@case
+def halves_of_complex_numbers(rank, size):
+    """Of complex32 there are sums, and no products."""
+    wanted = fold(dist.ReduceOp.SUM, everyone(size, 4, torch.complex64)).to(torch.complex32)
+    tensor = values(rank, 4, torch.complex32)
+    dist.all_reduce(tensor)
+    same(tensor, wanted)
+    tensor = values(rank, 4, torch.complex32)
+    dist.reduce(tensor, 1)
+    same(tensor, wanted if rank == 1 else values(rank, 4, torch.complex32))
+    fails(ValueError, "no PRODUCT of elements of type ComplexHalf", dist.reduce, tensor, 0, dist.ReduceOp.PRODUCT)
 
 
 @case
