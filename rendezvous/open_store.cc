@@ -93,12 +93,13 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
         fmt::format("{}: port 0 lets the system choose a port, which others cannot know. Name a free port, or start "
                     "the ranks with `tutti run`.",
                     launch.rendezvous)};
-  if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
+  if (!launch.serve && launch.foreign)
+    return connect_tcp_store(endpoint, timeout, {.insecure = access_policy.insecure});
   if (launch.rank_0_serves) {  // or it is refused that, and others wait for it
     const Resolved resolved = resolve(endpoint, deadline_after(timeout));
     if (!resolved.addresses.empty()) check_access(resolved.addresses.front(), access_policy);
   }
-  if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy.secret, access_policy.tls_proxies);
+  if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy);
   refuse_hidden_loopback(launch, endpoint, deadline_after(timeout), log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
@@ -108,8 +109,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
   served->server = memory().serve(endpoint, deadline_after(timeout), access_policy);
   if (!served->server->is_on_loopback() && !served->server->has_secret())
     log.warn("everybody who can reach " + to_string(served->server->endpoint()) + " can join this job (insecure)");
-  served->store =
-      connect_tcp_store(served->server->endpoint(), timeout, access_policy.secret, access_policy.tls_proxies);
+  served->store = connect_tcp_store(served->server->endpoint(), timeout, access_policy);
   return {served, served->store.get()};
 }
 

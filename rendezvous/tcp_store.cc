@@ -35,13 +35,12 @@ constexpr std::chrono::seconds grace{2};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret,
-           std::shared_ptr<TlsProxies> tls_proxies)
-      : endpoint_(endpoint), secret_(secret), tls_proxies_(std::move(tls_proxies)) {
+  TcpStore(const Endpoint& endpoint, Milliseconds timeout, AccessPolicy access_policy)
+      : endpoint_(endpoint), access_policy_(std::move(access_policy)) {
     const auto end = deadline_after(timeout);
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
-    if (has_secret()) greet(endpoint, store_key(secret), end);
+    if (has_secret()) greet(endpoint, store_key(access_policy_.secret), end);
     send(StoreMessage{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
@@ -169,11 +168,11 @@ class TcpStore final : public Store {
 
   std::shared_ptr<Store> clone() override {
     require_own_process(mark_, where_);
-    return std::make_shared<TcpStore>(endpoint_, timeout(), secret_, tls_proxies_);
+    return std::make_shared<TcpStore>(endpoint_, timeout(), access_policy_);
   }
 
  private:
-  bool has_secret() const { return !secret_.empty(); }
+  bool has_secret() const { return !access_policy_.secret.empty(); }
 
   /// Tries a few times, because a server with too many strangers also closes connections that were about to prove
   /// themselves.
@@ -185,7 +184,7 @@ class TcpStore final : public Store {
   }
 
   Proof prove_once(const Secret& key, Deadline end) {
-    const Proof proof = prove(socket_, key, end, tls_proxies_.get());
+    const Proof proof = prove(socket_, key, end, access_policy_.tls_proxies.get());
     if (proof == Proof::refused) lose_unproved();
     if (proof == Proof::timed_out)
       lose("challenge", "does not answer; it may be stopped or overloaded, or not be a store of tutti");
@@ -198,7 +197,7 @@ class TcpStore final : public Store {
              "did not prove that it knows this job's secret: it was started without one or with another, or is "
              "not tutti's. Start it with the same TUTTI_SECRET or TUTTI_SECRET_FILE, or unset those here. Or one "
              "side encrypts and the other does not: TUTTI_TLS, which is {} here, must be the same there",
-             tls_proxies_ ? "on" : "off"));
+             access_policy_.tls_proxies ? "on" : "off"));
   }
 
   Error unlisted(std::int64_t bytes) const {
@@ -363,12 +362,11 @@ class TcpStore final : public Store {
   }
 
   const Endpoint endpoint_;
-  const Secret secret_;
+  const AccessPolicy access_policy_;
   const std::string where_ = "store " + to_string(endpoint_);
   bool answered_ = false;    // the server has served this client
   bool has_queues_ = false;  // the server is known to have them
   const ForkMark mark_;
-  std::shared_ptr<TlsProxies> tls_proxies_;
   Descriptor socket_;
   Receiver receiver_{socket_};
   std::string lost_;  // why the connection was given up, if it was
@@ -376,9 +374,9 @@ class TcpStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout, const Secret& secret,
-                                         std::shared_ptr<TlsProxies> tls_proxies) {
-  return std::make_shared<TcpStore>(endpoint, timeout, secret, std::move(tls_proxies));
+std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout,
+                                         AccessPolicy access_policy) {
+  return std::make_shared<TcpStore>(endpoint, timeout, std::move(access_policy));
 }
 
 }  // namespace rendezvous
@@ -386,8 +384,8 @@ std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Millis
 std::shared_ptr<Store> tutti::tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout,
                                         const std::string& secret_file) {
   const Secret secret = job_secret(secret_file);
-  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, secret,
-                                       job_tls_proxies(secret));
+  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout,
+                                       {secret, insecure_allowed(), job_tls_proxies(secret)});
 }
 
 }  // namespace tutti

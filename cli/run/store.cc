@@ -119,7 +119,7 @@ void JobStore::await(const Job& job) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(deadline, now) - now);
   };
   for (int failures = 0; failures < 2; std::this_thread::sleep_for(std::chrono::milliseconds{50})) {
-    const auto store = rendezvous::connect_tcp_store(endpoint, left(), access_policy.secret, access_policy.tls_proxies);
+    const auto store = rendezvous::connect_tcp_store(endpoint, left(), access_policy);
     try {
       if (left().count() == 0 || !Agreement::is_past(store, id_of(job), job.node)) return;
     } catch (const Error&) {
@@ -143,10 +143,8 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
     const StoreAccess access{
         .patience = patience(),
-        .join =
-            [reached, access_policy = parts_->access_policy](auto limit) {
-              return rendezvous::connect_tcp_store(reached, limit, access_policy.secret, access_policy.tls_proxies);
-            },
+        .join = [reached, access_policy = parts_->access_policy](
+                    auto limit) { return rendezvous::connect_tcp_store(reached, limit, access_policy); },
         .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
     parts_->agreement = std::make_unique<Agreement>(job, id, access);
   } else {

@@ -110,8 +110,8 @@ std::shared_ptr<Store> connect(const StoreWords& words) {
                 fmt::format("--timeout takes seconds above 0, not {:g} (tutti store --help)", words.timeout)};
   const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
   const Secret secret = job_secret(words.secret_file);
-  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout, secret,
-                                       job_tls_proxies(secret, words.tls));
+  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout,
+                                       {secret, insecure_allowed(), job_tls_proxies(secret, words.tls)});
 }
 
 /// `call` on the store. A store gives the same error for keys that do not come in time and for a server that is lost.

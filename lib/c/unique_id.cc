@@ -155,7 +155,8 @@ std::shared_ptr<Store> meet_at(const tutti_unique_id& id, const ConnectOptions& 
   const MeetingPlace place = decode(id);
   const auto client = std::make_shared<Client>();
   client->server = Servers::all().take(id);  // from here on it ends with the client
-  client->store = rendezvous::connect_tcp_store(place.endpoint, timeout, place.secret, tls_proxies);
+  client->store =
+      rendezvous::connect_tcp_store(place.endpoint, timeout, {.secret = place.secret, .tls_proxies = tls_proxies});
   if (client->store->add(fmt::format("tutti id/{}", *options.rank), 1) != 1)
     throw Wrong{fmt::format("rank {} has used this id already: an id serves one communicator", *options.rank)};
   return {client, client->store.get()};

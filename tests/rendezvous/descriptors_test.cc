@@ -91,7 +91,7 @@ TEST_CASE("members of a job with a secret may take all descriptors") {
   const auto server = serve_with_few_descriptors(job_secret, {.idle = 0ms});
   std::vector<std::shared_ptr<Store>> members;
   for (std::size_t i = 0; i < descriptor_limit / 2 + 10; ++i) {
-    members.push_back(rendezvous::connect_tcp_store(server->endpoint(), patience, job_secret));
+    members.push_back(rendezvous::connect_tcp_store(server->endpoint(), patience, {.secret = job_secret}));
     CHECK(members.back()->add("members", 1) == static_cast<std::int64_t>(i) + 1);
   }
   for (const auto& member : members) CHECK(member->get("members") == std::to_string(members.size()));

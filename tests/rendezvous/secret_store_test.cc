@@ -34,7 +34,7 @@ TcpStoreServer serve(const Secret& with = job_secret, const ServerLimits& limits
 
 /// What a member does: both ways, and with an answer.
 void check_serves_member(const TcpStoreServer& server, const Secret& with = job_secret) {
-  const auto store = connect_tcp_store(server.endpoint(), patience, with);
+  const auto store = connect_tcp_store(server.endpoint(), patience, {.secret = with});
   store->set("colour", "green");
   CHECK(store->get("colour") == "green");
   store->erase("colour");
@@ -42,7 +42,7 @@ void check_serves_member(const TcpStoreServer& server, const Secret& with = job_
 
 std::string complaint(const TcpStoreServer& server, const Secret& with) {
   const Error error = error_of([&] {
-    const auto store = connect_tcp_store(server.endpoint(), patience, with);
+    const auto store = connect_tcp_store(server.endpoint(), patience, {.secret = with});
     store->get("colour");
   });
   CHECK(error.code() == ErrorCode::rendezvous);
@@ -85,7 +85,7 @@ TEST_CASE("members meet in a store with a secret") {
   CHECK(server.has_secret());
   check_serves_member(server);
   run_threads(8, [&](int i) {
-    const auto store = connect_tcp_store(server.endpoint(), patience, job_secret);
+    const auto store = connect_tcp_store(server.endpoint(), patience, {.secret = job_secret});
     store->set(std::to_string(i), "here");
     for (int j = 0; j < 8; ++j) CHECK(store->get(std::to_string(j)) == "here");
   });
@@ -107,8 +107,9 @@ TEST_CASE("without the secret, or with another, a client is refused and told wha
 TEST_CASE("where clients choose, those that encrypt and those that do not use one store") {
   const TcpStoreServer server{
       {"127.0.0.1", 0}, {}, Clock::now() + patience, {.secret = job_secret, .clients_choose = true}};
-  const auto plain = connect_tcp_store(server.endpoint(), patience, job_secret);
-  const auto encrypted = connect_tcp_store(server.endpoint(), patience, job_secret, std::make_shared<TlsProxies>());
+  const auto plain = connect_tcp_store(server.endpoint(), patience, {.secret = job_secret});
+  const auto encrypted = connect_tcp_store(server.endpoint(), patience,
+                                           {.secret = job_secret, .tls_proxies = std::make_shared<TlsProxies>()});
   plain->set("colour", "green");
   CHECK(encrypted->get("colour") == "green");
   encrypted->set("colour", "blue");
@@ -147,7 +148,7 @@ TEST_CASE("PyTorch's client is refused before any of its requests is looked at")
   RawClient torch{server.endpoint()};
   torch.send(greeting() + StoreMessage{StoreOp::set}.text("k").text("v").bytes());
   CHECK(torch.is_closed());
-  const auto member = connect_tcp_store(server.endpoint(), patience, job_secret);
+  const auto member = connect_tcp_store(server.endpoint(), patience, {.secret = job_secret});
   CHECK(member->key_count() == 0);
   CHECK(server.figures().requests == 1);
 }
