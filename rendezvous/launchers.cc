@@ -379,6 +379,8 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment, Mee
   const bool ranks_serve = rdzv.url.starts_with("tcp://") && !rdzv.served;
   launch.serve = ranks_serve && launch.rank == 0;
   launch.rank_0_serves = ranks_serve && launch.rank != 0 && !is_by_hand(launch);
+  // Ranks may tell each other over a communicator when they open a store.
+  launch.awaits_rank_0 = ranks_serve && launch.rank != 0 && what == MeetFor::communicator;
   return launch;
 }
 

@@ -23,6 +23,7 @@ struct Launch {
   std::string rendezvous = {};  ///< "tcp://host:port", "file:///path", or empty (one rank, or a store was given)
   bool serve = false;           ///< this rank is the TCP server
   bool rank_0_serves = false;   ///< another rank is the server, to which the launcher has given the same variables
+  bool awaits_rank_0 = false;   ///< which serves and comes as often: a later store opens when that of rank 0 has
   bool foreign = false;         ///< the store there is a launcher's own, which has none of our secrets
   bool own_folder = false;      ///< the file's folder is this job's: open_store() makes it, the last rank removes it
   std::string prefix = {};      ///< of every key; separates jobs and restarts
@@ -45,7 +46,7 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment, Mee
 /// Opens the store that `launch` names; if launch.serve, also starts the server, which lives as long as the store. With
 /// a secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.
 /// The caller adds the prefix. A process may do this again for the same rendezvous: the n-th store of a rank sees the
-/// keys of the other ranks' n-th store.
+/// keys of the other ranks' n-th store, also if the server of the last one has ended meanwhile, or is about to.
 std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout,
                                   const AccessPolicy& access_policy = {}, const Log& log = Log{});
 

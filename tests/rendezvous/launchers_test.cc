@@ -46,6 +46,21 @@ TEST_CASE("other ranks know that rank 0 serves, with the same variables, unless 
   CHECK_FALSE(launch_of(by_hand + Variables{{"RANK", "1"}}).rank_0_serves);
 }
 
+TEST_CASE("other ranks await rank 0 where it serves, and nobody where a store is there already, or for a store") {
+  const Variables rank_1 = by_hand + Variables{{"RANK", "1"}};
+  CHECK(launch_of(rank_1).awaits_rank_0);
+  CHECK(launch_of(slurm).awaits_rank_0);
+  CHECK_FALSE(launch_of(by_hand).awaits_rank_0);
+  CHECK_FALSE(launch_of(rank_1 + Variables{{"TUTTI_RDZV", "store://n0:29500"}}).awaits_rank_0);
+  CHECK_FALSE(launch_of(rank_1 + Variables{{"TUTTI_RDZV", "file:///store"}}).awaits_rank_0);
+  CHECK_FALSE(launch_of(torchrun + Variables{{"RANK", "1"}}).awaits_rank_0);
+  const auto lookup = [&](const std::string& name) {
+    const auto it = rank_1.find(name);
+    return it == rank_1.end() ? std::nullopt : std::optional{it->second};
+  };
+  CHECK_FALSE(find_launch({}, lookup, rendezvous::MeetFor::store).awaits_rank_0);
+}
+
 TEST_CASE("torchrun: a client of the agent's store under a prefix of its own per restart, else rank 0 serves") {
   CHECK(summary(launch_of(torchrun)) == "0/2 local 0/2 tcp://n0:29500 /worker/attempt_3/tutti/none (torchrun)");
   CHECK(summary(launch_of(torchrun + Variables{{"TORCHELASTIC_USE_AGENT_STORE", "False"}})) ==

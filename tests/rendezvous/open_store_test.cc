@@ -10,6 +10,7 @@
 
 #include "rendezvous/attendance.h"
 #include "rendezvous/launchers.h"
+#include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
 
@@ -24,7 +25,13 @@ using rendezvous::open_store;
 std::uint16_t free_port() { return rendezvous::TcpStoreServer{{"127.0.0.1", 0}}.endpoint().port; }
 
 Launch launch_at(const std::string& url, int rank, int size) {
-  return {.rank = rank, .size = size, .rendezvous = url, .serve = rank == 0 && url.starts_with("tcp:"), .prefix = "p"};
+  const bool tcp = url.starts_with("tcp:");
+  return {.rank = rank,
+          .size = size,
+          .rendezvous = url,
+          .serve = tcp && rank == 0,
+          .awaits_rank_0 = tcp && rank != 0,
+          .prefix = "p"};
 }
 
 /// What connect() does with a launch.
@@ -73,6 +80,49 @@ TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one proce
   });
 }
 
+TEST_CASE("a rank that comes again before rank 0 has closed its last store waits for its next one") {
+  auto last = std::make_unique<rendezvous::TcpStoreServer>(any_port);  // rank 0's
+  const std::string url = "tcp://" + to_string(last->endpoint());
+  Launch first = launch_at(url, 0, 2);
+  first.serve = false;
+  open_store(first, patience);
+  open_store(launch_at(url, 1, 2), patience);
+  const std::string refused = error_of([&] { open_store(launch_at(url, 1, 2), 20ms); }).what();
+  CHECK_MESSAGE(contains(refused, "rank 0 did not open its store number 2 at tcp://"), refused);
+  CHECK(eventually([&] { return last->figures().connections == 0; }));
+  run_threads(2, [&](int rank) {
+    if (rank == 0) {
+      CHECK(eventually([&] { return last->figures().connections == 1; }));
+      last.reset();
+    }
+    meet(launch_at(url, rank, 2));
+  });
+}
+
+TEST_CASE("ranks meet over TCP one time after the other, though rank 0 serves anew each time") {
+  const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
+  run_threads(3, [&](int rank) {
+    for (int i = 0; i < 20; ++i) meet(launch_at(url, rank, 3));
+  });
+}
+
+TEST_CASE("a thread that serves where the server of another one is ending does not find the port taken") {
+  const rendezvous::Endpoint place{"127.0.0.1", free_port()};
+  const Launch launch = launch_at("tcp://" + to_string(place), 0, 2);
+  auto last = open_store(launch, patience);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.emplace_back(place);
+    clients.back().send(greeting() + rendezvous::StoreMessage{rendezvous::StoreOp::key_count}.bytes());
+    REQUIRE(clients.back().recv(8).size() == 8);
+  }
+  run_threads(2, [&](int thread) {
+    if (thread == 0) return last.reset();
+    CHECK(clients.front().recv(1).empty());  // the server then closes the others, and the port at last
+    open_store(launch, patience)->set("k", "v");
+  });
+}
+
 TEST_CASE("rank 0 does not serve where ranks on other hosts cannot reach it") {
   std::array<char, 256> name{};
   CHECK(::gethostname(name.data(), name.size() - 1) == 0);
@@ -88,7 +138,7 @@ TEST_CASE("rank 0 does not serve where ranks on other hosts cannot reach it") {
        {std::string_view{name.data()}, std::string_view{"means 127."}, std::string_view{"/etc/hosts"}})
     CHECK(contains(error.what(), part));
   launch.local_size = 2;
-  CHECK(open_store(launch, patience)->key_count() == 0);
+  CHECK(open_store(launch, patience)->add("n", 1) == 1);
 }
 
 TEST_CASE("ranks meet in a file, again and again, and leave nothing") {
