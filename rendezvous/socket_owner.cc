@@ -4,7 +4,9 @@
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -32,12 +34,21 @@ void put(const net::Address& address, __be16& port, __be32 (&words)[4]) {
   }
 }
 
+/// Asked for a connection that is not there, the kernel names the socket that listens at its address.
+bool is_connection(const std::optional<inet_diag_msg>& found) { return found && found->idiag_state != TCP_LISTEN; }
+
+/// An orphaned socket has no inode, and the kernel reports root as its owner.
+SocketOwner owner_of(const inet_diag_msg& found) { return {found.idiag_inode != 0, found.idiag_uid}; }
+
 }  // namespace
+
+bool SocketOwner::is_trusted() const { return open && (user == 0 || user == ::geteuid()); }
 
 SocketOwners::SocketOwners() : netlink_(::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)) {}
 
-/// The socket that goes from `from` to `to`; empty if the kernel knows none, or does not answer.
-std::optional<inet_diag_msg> SocketOwners::look_up(const net::Address& from, const net::Address& to) {
+/// The socket that goes from `from` to `to`, else, or without `to`, the one that listens at `from`. Empty if the kernel
+/// knows none, or does not answer.
+std::optional<inet_diag_msg> SocketOwners::look_up(const net::Address& from, const net::Address* to) {
   Query query;
   query.header.nlmsg_len = sizeof query;
   query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -48,7 +59,7 @@ std::optional<inet_diag_msg> SocketOwners::look_up(const net::Address& from, con
   query.request.idiag_states = ~0u;
   query.request.id.idiag_cookie[0] = query.request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   put(from, query.request.id.idiag_sport, query.request.id.idiag_src);
-  put(to, query.request.id.idiag_dport, query.request.id.idiag_dst);
+  if (to != nullptr) put(*to, query.request.id.idiag_dport, query.request.id.idiag_dst);
   if (::send(netlink_.get(), &query, sizeof query, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof query))
     return std::nullopt;
 
@@ -72,12 +83,36 @@ std::optional<SocketOwner> SocketOwners::of_peer(int connected) {
   const net::Address there = net::remote_address(net::SocketView{connected});
   if (there.length == 0) return SocketOwner{};
   if (!netlink_) return std::nullopt;
-  const std::optional<inet_diag_msg> found = look_up(there, here);
-  // An orphaned socket has no inode, and the kernel reports root as its owner.
-  if (found) return SocketOwner{found->idiag_inode != 0, found->idiag_uid};
-  // Not found means that it has gone, if this interface works here, which our own end shows, and if it was on this
-  // host.
-  if (!there.is_loopback() || !look_up(here, there)) return std::nullopt;
+  const std::optional<inet_diag_msg> found = look_up(there, &here);
+  if (is_connection(found)) return owner_of(*found);
+  // Not found means that it has gone, if this interface works here, which our own end shows, or the listener that made
+  // it, and if it was on this host.
+  if (!there.is_loopback() || !look_up(here, &there)) return std::nullopt;
+  return SocketOwner{};
+}
+
+// Until a connection is accepted it has no owner, but it ends with its listener. So while it waits, the listener is the
+// one at which it was made, and that was the only one there since. Once it is accepted the listener says nothing: who
+// has accepted it may have given the port to somebody else.
+std::optional<SocketOwner> SocketOwners::of_server(int connected) {
+  const net::SocketView socket{connected};
+  const net::Address here = net::local_address(socket);
+  const net::Address there = net::remote_address(socket);
+  if (here.length == 0 || there.length == 0) return SocketOwner{};
+  if (!netlink_ || !there.is_loopback()) return std::nullopt;
+  const std::optional<inet_diag_msg> listener = look_up(there, nullptr);
+  const std::optional<inet_diag_msg> found = look_up(there, &here);
+  if (is_connection(found)) {
+    const bool waits =
+        found->idiag_inode == 0 && (found->idiag_state == TCP_ESTABLISHED || found->idiag_state == TCP_SYN_RECV);
+    return owner_of(waits && listener ? *listener : *found);
+  }
+  const std::optional<inet_diag_msg> own = look_up(here, &there);
+  // If our end is connected all the same, the kernel translates its address: the other end is in another network
+  // namespace, as that of a container whose port is forwarded.
+  if (own && own->idiag_state == TCP_ESTABLISHED) return std::nullopt;
+  // As above; and where our own end has gone, too, it is no longer connected.
+  if (!own && net::remote_address(socket).length != 0) return std::nullopt;
   return SocketOwner{};
 }
 

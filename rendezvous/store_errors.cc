@@ -23,6 +23,14 @@ Error not_addable(std::string_view where, std::string_view key) {
                       key)};
 }
 
+Error too_long_list(std::string_view where, std::int64_t bytes) {
+  return {ErrorCode::rendezvous,
+          fmt::format("{}, list_keys: the names of all keys take {} bytes, more than the server sends in an answer. "
+                      "Erase the keys that nobody needs any more, or keep the names that you look for in the value "
+                      "of one key.",
+                      where, bytes)};
+}
+
 void require_own_process(const ForkMark& mark, std::string_view where) {
   if (mark.is_here()) [[likely]]
     return;

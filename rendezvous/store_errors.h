@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,10 +11,13 @@
 
 namespace tutti::rendezvous {
 
-// Errors that all stores report in the same words. `where` names the store: "store 127.0.0.1:29500", "file /tmp/x".
+// Errors of stores; those that all of them report are in the same words. `where` names the store: "store
+// 127.0.0.1:29500", "file /tmp/x".
 
 Error waited_in_vain(std::string_view where, std::span<const std::string> keys, std::chrono::milliseconds timeout);
 Error not_addable(std::string_view where, std::string_view key);
+/// list_keys(), where the names take that many bytes, more than a server sends.
+Error too_long_list(std::string_view where, std::int64_t bytes);
 
 /// Throws Error{invalid_argument} in a child of fork(), which must not use the parent's connections and locks.
 void require_own_process(const ForkMark& mark, std::string_view where);

@@ -11,7 +11,6 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -225,9 +224,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     if (!owners_) return true;
     const std::optional<SocketOwner> owner = owners_->of_peer(socket);
     if (!owner) return true;
-    const bool admitted = owner->open && (owner->user == 0 || owner->user == ::geteuid());
-    if (owner->open && !admitted) ++strangers_;
-    return admitted;
+    if (owner->open && !owner->is_trusted()) ++strangers_;
+    return owner->is_trusted();
   }
 
   /// Connections that come meanwhile wait in the kernel's queue.

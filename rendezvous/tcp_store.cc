@@ -19,6 +19,7 @@
 #include "lib/base/clocks.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/limits.h"
+#include "rendezvous/socket_owner.h"
 #include "rendezvous/store_auth.h"
 #include "rendezvous/store_errors.h"
 #include "rendezvous/store_socket.h"
@@ -40,7 +41,10 @@ class TcpStore final : public Store {
     const auto end = deadline_after(timeout);
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
-    if (has_secret()) greet(endpoint, store_key(access_policy_.secret), end);
+    if (has_secret())
+      greet(endpoint, store_key(access_policy_.secret), end);
+    else if (!access_policy_.insecure)
+      refuse_stranger();
     send(StoreMessage{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
@@ -157,7 +161,7 @@ class TcpStore final : public Store {
     const auto end = deadline();
     send(StoreMessage{StoreOp::list_keys}, during, end);
     const std::int64_t count = recv_number(during);
-    if (count < 0) throw unlisted(-count);
+    if (count < 0) throw too_long_list(where_, -count);
     std::vector<std::string> keys;
     for (std::int64_t i = 0; i < count; ++i) {
       std::string key = recv_text(during, end);
@@ -200,12 +204,17 @@ class TcpStore final : public Store {
              access_policy_.tls_proxies ? "on" : "off"));
   }
 
-  Error unlisted(std::int64_t bytes) const {
-    return {ErrorCode::rendezvous,
-            fmt::format("{}, list_keys: the names of all keys take {} bytes, more than the server sends in an answer. "
-                        "Erase the keys that nobody needs any more, or keep the names that you look for in the value "
-                        "of one key.",
-                        where_, bytes)};
+  /// Another user of this host may have taken the port on loopback, to give the ranks addresses of its own.
+  void refuse_stranger() {
+    const std::optional<SocketOwner> owner = SocketOwners{}.of_server(socket_.get());
+    if (!owner || owner->is_trusted()) return;
+    errno = 0;  // nothing failed here
+    if (!owner->open) lose_closed("auth");
+    lose("auth",
+         fmt::format("belongs to user {} of this host, and no secret shows that it is of this job. Take another "
+                     "port, or give all ranks a secret (TUTTI_SECRET or TUTTI_SECRET_FILE), or trust all "
+                     "users of this host (TUTTI_INSECURE=1)",
+                     owner->user));
   }
 
   Deadline deadline() const { return deadline_after(timeout()); }
