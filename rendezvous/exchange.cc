@@ -4,8 +4,7 @@
 // Keys, under the store's prefix:
 //   <name>/<rank>        the values of an exchange
 //   <name>/all           all of them, each preceded by its length; empty if that is more than a store takes; or the
-//   reason
-//                        for which rank 0 has given up
+//                        reason for which rank 0 has given up
 //   <name>/read/<rank>   that rank has read it; rank 0 waits for this, as its server may end with it
 
 #include "rendezvous/exchange.h"
@@ -68,13 +67,14 @@ Error absent(std::string_view name, int rank, int ranks, const std::vector<int>&
       who.front()};
 }
 
-/// Waits for `awaited`. If the wait fails, the values of some ranks are missing, or rank 0 has not passed them on.
-void await_all(Store& store, std::string_view name, int rank, std::span<const std::string> awaited,
-               std::span<const std::string> keys, Clock::time_point deadline,
-               const std::function<bool(int)>& has_left) {
+/// Calls `wait`, which waits for `awaited`. If it fails, the values of some ranks are missing, or rank 0 has not passed
+/// them on.
+template <class Wait>
+auto naming_absent(Store& store, std::string_view name, int rank, std::span<const std::string> awaited,
+                   std::span<const std::string> keys, const std::function<bool(int)>& has_left, const Wait& wait) {
   const auto begin = Clock::now();
   try {
-    store.wait_for(awaited, time_left(deadline));
+    return wait();
   } catch (const Error& error) {
     constexpr std::size_t shown = 8;
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
@@ -90,6 +90,15 @@ void await_all(Store& store, std::string_view name, int rank, std::span<const st
     const Error explained = absent(name, rank, static_cast<int>(keys.size()), who, shown, waited, error.what());
     if (error.code() == ErrorCode::aborted) throw Error{error.code(), explained.what(), explained.rank()};
     throw explained;
+  }
+}
+
+/// The values of all ranks. A rank that goes takes its value back, and a server may end a wait that has passed that
+/// value before. Then the next process with that rank is awaited.
+std::vector<std::string> gather(Store& store, std::span<const std::string> keys, Clock::time_point deadline) {
+  for (;;) {
+    store.wait_for(keys, time_left(deadline));
+    if (store.check(keys)) return store.multi_get(keys);
   }
 }
 
@@ -148,21 +157,25 @@ std::vector<std::string> exchange(Store& store, std::string_view name, int rank,
   store.set(keys[static_cast<std::size_t>(rank)], mine);
   const std::string all = fmt::format("{}/all", name);
   const std::vector<std::string> readers = read_keys(name, ranks);
+  const auto gather_all = [&] {
+    return naming_absent(store, name, rank, keys, keys, has_left, [&] { return gather(store, keys, deadline); });
+  };
   std::optional<std::vector<std::string>> values;
   if (rank == 0) {
     try {
-      await_all(store, name, rank, keys, keys, deadline, has_left);
+      values = gather_all();
     } catch (const Error& error) {
       explain(store, all, readers, error);
       throw;
     }
-    values = store.multi_get(keys);
     store.set(all, pack_if_small(*values));
   } else {
-    await_all(store, name, rank, {&all, 1}, keys, deadline, has_left);
+    naming_absent(store, name, rank, {&all, 1}, keys, has_left, [&] {
+      store.wait_for({&all, 1}, time_left(deadline));
+    });
     const std::string told = store.get(all);
     values = unpack(told, keys.size());
-    if (!values && !told.starts_with(given_up)) values = store.multi_get(keys);
+    if (!values && !told.starts_with(given_up)) values = gather_all();
     store.set(readers[static_cast<std::size_t>(rank) - 1], "");
     if (!values) throw explained(told, name, rank, ranks);
     return std::move(*values);

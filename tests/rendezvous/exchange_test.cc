@@ -48,8 +48,8 @@ TEST_CASE("an exchange costs a fixed number of messages per rank at the server")
       exchange(*store, "rank_info", rank, ranks, value_of(rank), late());
       ++done;
     });
-    // set, wait, wait and read of get, set; rank 0 sets them all, too, and waits for the readers.
-    CHECK(server.figures().requests == static_cast<std::uint64_t>(5 * ranks + 1));
+    // set, wait, wait and read of get, set; rank 0 checks and sets them all, too, and waits for the readers.
+    CHECK(server.figures().requests == static_cast<std::uint64_t>(5 * ranks + 2));
   }
 }
 
@@ -128,6 +128,41 @@ TEST_CASE("many who did not come are counted, not all listed, and found with few
   const std::uint64_t before = server.figures().requests;
   CHECK(contains(error_of([&] { exchange(*store, "b", 0, 5000, "x", soon()); }).what(), "ranks 2500, 4999."));
   CHECK(server.figures().requests - before < 60);
+}
+
+TEST_CASE("rank 0 awaits the successor of a rank that has gone while it waited for another one") {
+  const TcpStoreServer server{any_port};
+  const auto connect = [&](std::chrono::milliseconds timeout) {
+    return tcp_store(server.endpoint().host, server.endpoint().port, timeout);
+  };
+  const auto others = connect(patience);
+  for (const char* key : {"rank_info/1", "rank_info/read/1", "rank_info/read/2"}) others->set(key, "old");
+  CHECK(others->key_count() == 3);
+  const std::uint64_t before = server.figures().requests;
+  const auto first = connect(3s);  // which its deadline exceeds
+  std::vector<std::string> values;
+  run_threads(2, [&](int i) {
+    if (i == 0) {
+      values = exchange(*first, "rank_info", 0, 3, "x", late());
+      return;
+    }
+    CHECK(eventually([&] { return server.figures().requests >= before + 2; }));  // it waits for rank 2
+    CHECK(others->erase("rank_info/1"));
+    others->set("rank_info/2", "x");
+    CHECK(eventually([&] { return server.figures().requests >= before + 6; }));  // it has looked, and waits again
+    others->set("rank_info/1", "new");
+  });
+  CHECK((values == std::vector<std::string>{"x", "new", "x"}));
+}
+
+TEST_CASE("a rank that has to look for the values itself names those that do not come by its deadline") {
+  const auto store = memory_store();
+  store->set_timeout(1s);
+  store->set("rank_info/0", "x");
+  store->set("rank_info/all", "");
+  const Error error = error_of([&] { exchange(*store, "rank_info", 1, 3, "x", soon()); });
+  CHECK(error.rank() == 2);
+  CHECK_MESSAGE(contains(error.what(), "\"rank_info\" on rank 1 of 3: waited"), error.what());
 }
 
 TEST_CASE("a server that is lost during an exchange is the error, not the missing ranks") {
