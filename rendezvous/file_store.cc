@@ -7,6 +7,8 @@
 //       That run was killed. This is an error at once; the last of its users, if any is left, removes the file.
 //   all expected users have signed in
 //       They may be about to leave (two programs one after the other with one name). Wait, then report an error.
+//   a user has signed out that had not used the store, or had carried out its leave actions (leave_actions.h)
+//       It ended by an error. Its place is free for a successor.
 // Waiting polls every few milliseconds: there is no notification that works on network file systems.
 
 #include "rendezvous/file_store.h"
@@ -15,21 +17,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <map>
 #include <optional>
-#include <system_error>
 #include <type_traits>
 #include <vector>
 
 #include "lib/base/clocks.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/file_log.h"
+#include "rendezvous/file_visitors.h"
 #include "rendezvous/kv_table.h"
+#include "rendezvous/leave_actions.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/patience.h"
 #include "rendezvous/process.h"
@@ -41,59 +41,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using LockKind = FileLog::Lock::Kind;
-
-/// The users that have signed in, by order of arrival, and not signed out.
-struct Visitors {
-  int arrived = 0;
-  int expected = 0;
-  std::map<int, Process> present;
-
-  void note(const Record& record) {
-    if (record.kind == RecordKind::join) {
-      present[arrived++] = decode_process(record.value).value_or(Process{});
-      expected = std::atoi(record.key.c_str());
-    } else if (record.kind == RecordKind::leave) {
-      present.erase(std::atoi(record.key.c_str()));
-    }
-  }
-};
-
-/// Removes a file whose users have all come, and were killed.
-void remove_if_left(const std::string& path) {
-  FileLog log{path, FileLog::Missing::refused};  // somebody may just have removed it
-  const FileLog::Lock lock{log, LockKind::exclusive, Clock::now()};
-  Visitors visitors;
-  for (const Record& record : log.read_new()) visitors.note(record);
-  const bool all_ended = std::all_of(visitors.present.begin(), visitors.present.end(),
-                                     [](const auto& visitor) { return has_ended(visitor.second); });
-  if (visitors.arrived > 0 && visitors.arrived >= visitors.expected && all_ended) log.remove();
-}
-
-/// Removes folders beside `ours` in which jobs met whose processes were all killed: no later job takes their names.
-void remove_left_folders(const std::string& ours) {
-  const std::string names = fmt::format("tutti-{}-", ::geteuid());
-  std::error_code failed;
-  const auto entries = [&failed](const std::filesystem::path& path) {
-    std::vector<std::string> found;
-    for (std::filesystem::directory_iterator it{path, failed}, end; !failed && it != end; it.increment(failed))
-      found.push_back(it->path().string());
-    return found;
-  };
-  for (const std::string& folder : entries(std::filesystem::path{ours}.parent_path())) {
-    struct stat status {};
-    if (folder == ours || !std::filesystem::path{folder}.filename().string().starts_with(names) ||
-        ::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid())
-      continue;
-    for (const std::string& file : entries(folder)) {
-      try {
-        remove_if_left(file);
-      } catch (const Error&) {
-        // Somebody uses it, or it is no file of ours.
-      }
-    }
-    ::rmdir(folder.c_str());  // unless something is left in it
-  }
-}
 
 class FileStore final : public Store {
  public:
@@ -117,6 +64,7 @@ class FileStore final : public Store {
   void set(std::string_view key, std::string_view value) override {
     check_value(key, value);
     change([&] { write(RecordKind::set, key, value); });
+    if (LeaveActions::prefix_of(key)) withdrawn_ = value.empty();
   }
 
   std::string get(std::string_view key) override {
@@ -216,6 +164,7 @@ class FileStore final : public Store {
 
   void refresh() {
     require_own_process(mark_, where());
+    used_ = true;
     const FileLog::Lock lock{*log_, LockKind::shared, deadline()};
     replay();
   }
@@ -230,7 +179,7 @@ class FileStore final : public Store {
       if ((table_.*are_there)(keys)) return;
       if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
       if (Clock::now() < next_look) continue;
-      if (users_ > visitors_.arrived) require_none_was_killed();  // or nobody else is let in
+      if (users_ > visitors_.seated) require_none_was_killed();  // or nobody else is let in
       next_look = Clock::now() + between_looks;
     }
   }
@@ -243,6 +192,7 @@ class FileStore final : public Store {
   template <class Body>
   std::invoke_result_t<Body> change(Body body) {
     require_own_process(mark_, where());
+    used_ = true;
     const FileLog::Lock lock{*log_, LockKind::exclusive, deadline()};
     replay();
     return body();
@@ -297,7 +247,7 @@ class FileStore final : public Store {
       throw Error{ErrorCode::rendezvous, fmt::format("{} was opened for {} users, here for {}: the ranks were started "
                                                      "with different sizes, or two jobs use one file.",
                                                      where(), visitors_.expected, users_)};
-    if (visitors_.arrived >= users_) return false;
+    if (visitors_.seated >= users_) return false;
     number_ = visitors_.arrived;
     write(RecordKind::join, std::to_string(users_), encode(this_process()));
     return true;
@@ -319,10 +269,10 @@ class FileStore final : public Store {
     const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2},
                              FileLog::Lock::Asks::nobody};
     replay();
-    write(RecordKind::leave, std::to_string(number_), {});
+    write(RecordKind::leave, std::to_string(number_), withdrawn_ || !used_ ? place_given_back : "");
     // A user that was killed never signs out. The last one left removes the file anyway, unless another user is still
     // to come, which shall find out that this rendezvous is over.
-    if (visitors_.arrived >= users_)
+    if (visitors_.all_came)
       std::erase_if(visitors_.present, [](const auto& visitor) { return has_ended(visitor.second); });
     if (!visitors_.present.empty()) return;
     log_->remove();
@@ -369,6 +319,8 @@ class FileStore final : public Store {
   FileGuard guard_;
   const ForkMark mark_;
   int number_ = 0;
+  bool used_ = false;
+  bool withdrawn_ = false;  // it has carried out its leave actions
   std::optional<FileLog> log_;
   Table table_;
   Visitors visitors_;

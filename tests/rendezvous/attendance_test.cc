@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "rendezvous/file_store.h"
 #include "rendezvous/leave_actions.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_service.h"
@@ -19,6 +20,7 @@ namespace {
 
 using rendezvous::Attendance;
 using rendezvous::LeaveActions;
+using rendezvous::open_file_store;
 using rendezvous::StoreService;
 using rendezvous::TcpStoreServer;
 
@@ -230,13 +232,21 @@ TEST_CASE("a process that comes after the others met its predecessor waits for t
 }
 
 TEST_CASE("in any store a rank that ends by an error gives its place back, and tells who has met it") {
-  const auto store = memory_store();
-  Attendance first{store, 0, 2, late()};
-  { const Attendance gives_up{store, 1, 2, late()}; }
-  auto second = std::make_unique<Attendance>(store, 1, 2, late());
-  run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_rank_infos("x"); });
-  second.reset();
-  CHECK(error_of([&] { first.exchange_accesses(""); }).rank() == 1);
+  const TempFolder folder;
+  const auto in_memory = memory_store();
+  for (const bool file : {false, true}) {
+    CAPTURE(file);
+    const auto open = [&] { return file ? open_file_store(folder.file("store"), 2, 3s) : in_memory; };
+    Attendance first{open(), 0, 2, late()};
+    CHECK(contains(error_of([&] { Attendance(open(), 0, 2, late()); }).what(), "already taken"));
+    open();
+    { const Attendance gives_up{open(), 1, 2, late()}; }
+    auto second = std::make_unique<Attendance>(open(), 1, 2, late());
+    run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_rank_infos("x"); });
+    second.reset();
+    CHECK(error_of([&] { first.exchange_accesses(""); }).rank() == 1);
+  }
+  CHECK(folder.is_empty());
 }
 
 TEST_CASE("when a rank declines, the others fail with its reason at once, and all may meet anew") {

@@ -105,6 +105,15 @@ TEST_CASE("a full file is waited for, then it is an error that says who is there
   CHECK(contains(error.what(), "rm " + path));
 }
 
+TEST_CASE("a user that has read keeps its place when it leaves, so that no next one reads the same") {
+  const TempFolder folder;
+  const std::string path = folder.file("store");
+  const auto first = file_store(path, 2);
+  first->set("k", "v");
+  CHECK(file_store(path, 2)->get("k") == "v");
+  CHECK(contains(error_of([&] { open_file_store(path, 2, 60ms); }).what(), "already has its 2 users"));
+}
+
 TEST_CASE("a second rendezvous under one name begins when the first has ended, with nothing of it") {
   const TempFolder folder;
   const std::string path = folder.file("store");
@@ -233,6 +242,18 @@ TEST_CASE("the last one left removes the file although another was killed") {
   {
     const auto store = open_file_store(own + "/store", 2, patience, true);
     open_and_be_killed(own + "/store", 2);
+  }
+  CHECK(folder.is_empty());
+}
+
+TEST_CASE("the last one left removes the file also if another gave its place back after one was killed") {
+  const TempFolder folder;
+  const std::string own = folder.file("job");
+  {
+    const auto last = open_file_store(own + "/store", 3, patience, true);
+    last->set("key", "used");
+    const auto unused = open_file_store(own + "/store", 3, patience, true);
+    open_and_be_killed(own + "/store", 3);
   }
   CHECK(folder.is_empty());
 }
