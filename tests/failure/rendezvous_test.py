@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 import members
-from harness import Case, Finished, free_port, run, start, tutti
+from harness import Case, Finished, free_port, run, start, tutti, wait_until
 
 
 def may_unshare():
@@ -102,6 +102,23 @@ class Killed(Case):
         done = Finished(ranks[1], 40)
         self.assertNotEqual(done.code, 0, done)
         self.assertSays(done.err, "closed the connection")
+
+
+class Mended(Case):
+    """A rank fails before it meets the other one, and is started again in the way that its error says."""
+
+    def rank(self, rank, **variables):
+        return start(harness.JOIN, env={"TUTTI_RANK": str(rank), "TUTTI_SIZE": "2", "TUTTI_TIMEOUT": "10",
+                                        "TUTTI_RDZV": f"file://{self.folder}/store"} | variables)
+
+    def test_in_a_file_its_place_is_free(self):
+        first = self.rank(0)
+        self.assertTrue(wait_until((self.folder / "store").exists))
+        wrong = Finished(self.rank(1, TUTTI_SOCKET_IFNAME="=nosuch0"), 40)
+        self.assertEqual(wrong.code, 1, wrong)
+        self.assertSays(wrong.err, "no network interface matches TUTTI_SOCKET_IFNAME")
+        done = [Finished(rank, 40) for rank in (first, self.rank(1))]
+        self.assertEqual([(one.code, one.lines) for one in done], [(0, ["sum 3"])] * 2, done)
 
 
 class BesideShells(Case):
