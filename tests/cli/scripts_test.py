@@ -84,19 +84,28 @@ esac
 
 
 class Peers(Case):
-    def test_what_could_not_be_installed_is_named_after_the_others_were(self):
+    def test_what_could_not_be_installed_is_named_after_the_others_were_and_a_build_that_is_not_there(self):
         shutil.copytree(TOOLS / "peers", self.folder / "tools/peers")
         shutil.copy(TOOLS / "lib.sh", self.folder / "tools")
         (self.folder / "bin").mkdir()
         python = self.folder / "bin/python3"
         python.write_text(PYTHON)
         python.chmod(0o755)
-        for names, code in (("openmpi5 mpich5", 3), ("mpich5", 0)):
-            done = run(self.folder / "tools/peers/install", *names.split(),
-                       env={"PATH": f"{python.parent}:{os.environ['PATH']}"})
-            self.assertEqual(done.code, code, done)
-            self.assertSays(done.out, r"-m pip install --quiet mpich==", r"== build\n")
-            self.assertEqual("Not installed: openmpi5 (" in done.err, code == 3, done)
+        for name in ("meson", "ninja"):
+            script(self.folder / "bin" / name, "#!/bin/sh\n")
+        for names, is_configured, code in (("mpich5", False, 3), ("openmpi5 mpich5", False, 3),
+                                           ("mpich5", True, 0), ("openmpi5 mpich5", True, 3)):
+            with self.subTest(names=names, is_configured=is_configured):
+                if is_configured:
+                    (self.folder / "build").mkdir(exist_ok=True)
+                    (self.folder / "build/build.ninja").touch()
+                done = run(self.folder / "tools/peers/install", *names.split(),
+                           env={"PATH": f"{python.parent}:{os.environ['PATH']}"})
+                self.assertEqual(done.code, code, done)
+                self.assertSays(done.out, r"-m pip install --quiet mpich==", r"== build\n")
+                self.assertEqual("Not installed: openmpi5 (" in done.err, "openmpi5" in names, done)
+                self.assertEqual("build/ is not configured (tools/quickstart" in done.out, not is_configured, done)
+                self.assertEqual("\nNext\n  build/tutti bench" in done.out, is_configured, done)
 
 
 # Makes environments, and in place of the tests of Python says and does this.
