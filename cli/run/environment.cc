@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -68,10 +69,9 @@ void check_interfaces() {
   rendezvous::choose_among(rendezvous::interfaces(), "", {lookup});
 }
 
-}  // namespace
-
-std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,
-                                                                int local_rank) {
+/// Without those that the user exports.
+std::vector<std::pair<std::string, std::string>> given_variables(const Job& job, const RendezvousUrl& rdzv,
+                                                                 int local_rank) {
   const std::string rank = std::to_string(job.first_rank() + local_rank);
   const std::string ranks = std::to_string(job.ranks());
   const std::string local = std::to_string(local_rank);
@@ -106,6 +106,20 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
     result.emplace_back("TUTTI_SECRET", "");  // hides the caller's value
   }
   if (!rdzv.made_secret.empty()) result.emplace_back("TUTTI_SECRET", rdzv.made_secret.reveal());
+  return result;
+}
+
+}  // namespace
+
+bool is_given(const Job& job, std::string_view name) {
+  if (name == "ROLE_NAME") return false;  // nothing depends on it, and no option sets it
+  const auto given = given_variables(job, {}, 0);
+  return std::any_of(given.begin(), given.end(), [name](const auto& variable) { return variable.first == name; });
+}
+
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,
+                                                                int local_rank) {
+  auto result = given_variables(job, rdzv, local_rank);
   result.insert(result.end(), job.exported.begin(), job.exported.end());
   return result;
 }

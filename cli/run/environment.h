@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct RendezvousUrl {
   Secret made_secret = {};        ///< for this job only; empty: the ranks have a secret already, or need none
   int restart = 0;                ///< how often the ranks were started before; part of the prefix of all keys
 };
+
+/// Whether `tutti run` itself gives each rank a variable of that name, such as its rank.
+bool is_given(const Job& job, std::string_view name);
 
 /// The variables of a rank: ours, then torchrun's, then those that the user exports.
 std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,

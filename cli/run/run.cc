@@ -237,6 +237,11 @@ void set_exports(const RunWords& words, Job& job) {
       if (word.starts_with("TUTTI_SECRET="))
         wrong("run",
               "a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
+      if (const std::string given = word.substr(0, end); is_given(job, given))
+        wrong("run",
+              fmt::format("-x {0}=...: tutti run itself gives each rank its {0}, by options such as -n, --nnodes, "
+                          "--rdzv-endpoint, --rdzv-id and --inject; --dry-run shows them",
+                          given));
       const auto& [name, value] = job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));
       if (name.starts_with("TUTTI_")) ::setenv(name.c_str(), value.c_str(), 1);
     } else if (std::getenv(word.c_str()) == nullptr) {
@@ -251,11 +256,11 @@ void fill(const RunWords& words, Job& job) {
                        : whole_number("-n", words.ranks, 1, most_ranks_of_job);
   job.nodes = whole_number("--nnodes", words.nodes, 1, most_ranks_of_job / job.ranks_here);
   set_place(words, job);
-  set_exports(words, job);
   if (!words.inject.empty()) {
     detail::parse_faults(words.inject, job.ranks(), "run: --inject");
     job.inject = words.inject;
   }
+  set_exports(words, job);
   const std::string label = words.label_flag ? "always" : words.no_label ? "never" : words.label;
   if (!label.empty() && label != "always" && label != "never") {
     wrong("run", fmt::format("--label takes always or never, not \"{}\"", label));

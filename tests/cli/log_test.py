@@ -73,9 +73,10 @@ class Logs(harness.Case):
 
     def test_a_secret_is_never_told(self):
         secret = "do-not-tell-this-to-anybody-0123456789"
-        for variable in ("TUTTI_SECRET", "TUTTI_JOB"):
-            done = told(TUTTI_DEBUG="TRACE", TUTTI_DEBUG_SUBSYS="ALL", **{variable: secret})
-            self.assertEqual(secret in done.err, variable == "TUTTI_JOB", done)
+        for options, variables in (([], {"TUTTI_SECRET": secret}), (["--rdzv-id", secret], {})):
+            done = tutti("run", "-n", 2, *options, harness.JOIN,
+                         env={"TUTTI_DEBUG": "TRACE", "TUTTI_DEBUG_SUBSYS": "ALL", **variables})
+            self.assertEqual((done.code, secret in done.err), (0, bool(options)), done)
 
     def test_wrong_words_stop_the_rank(self):
         for variables, said in (({"TUTTI_DEBUG": "INF"}, 'Did you mean "INFO"'),

@@ -59,7 +59,7 @@ class Environment(Case):
         self.assertEqual(tutti("run", "--rdzv_id", "mine", *print_name).out, "mine\n")
 
     def test_exported_variables_reach_the_ranks(self):
-        done = tutti("run", "-n", "2", "-x", "A=1 2", "--export", "B=", "-x", "HOME", "-x=C=3", "--no-label",
+        done = tutti("run", "-n", "2", "-x", "A=1 2", "--export", "B=", "-x", "HOME", "-x=C=3", "-x", "ROLE_NAME=r", "--no-label",
                      *script('echo "$A|$B|$HOME|$C"'))
         self.assertEqual(done.lines, [f"1 2||{os.environ['HOME']}|3"] * 2, done)
 
@@ -369,6 +369,11 @@ class CommandLine(Case):
                 (["--label", "maybe", "x"], r'--label takes always or never, not "maybe"'),
                 (["-x", "TUTTI_SECRET_FILE=f", "x"], r"-x TUTTI_SECRET_FILE=.*: the job's store must .* use --secret-file FILE"),
                 (["-x", "TUTTI_TLS=1", "x"], r"-x TUTTI_TLS=.*: the job's store must know it, too: use --tls"),
+                (["-x", "TUTTI_SIZE=8", "x"], r"-x TUTTI_SIZE=.*: tutti run itself gives each rank its TUTTI_SIZE, by .* -n"),
+                (["-x", "RANK=0", "x"], r"-x RANK=.*: tutti run itself gives"),
+                (["-x", "MASTER_PORT=1", "x"], r"-x MASTER_PORT=.*: tutti run itself gives .* --rdzv-endpoint"),
+                (["--inject", "kill:rank=0,op=1", "-x", "TUTTI_INJECT=kill:rank=0,op=2", "x"],
+                 r"-x TUTTI_INJECT=.*: tutti run itself gives .* --inject"),
                 (["-x", "NO_SUCH_VARIABLE", "x"], r"NO_SUCH_VARIABLE: that variable is not set here"),
                 (["-x", "=1", "x"], r"-x takes NAME or NAME=VALUE"),
                 (["--nnodes", "2", "x"], r"several nodes need --rdzv-endpoint"),
