@@ -273,7 +273,10 @@ std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
   if (!is_collective(*first)) return fmt::format("rank {} was in {}", box.rank, describe(first->call));
   const ByGroup groups = by_group(boxes);
   const auto found = groups.find({box.job, first->call.group});
-  if (found == groups.end()) return "";
+  const auto is_of_box = [&](const Member& member) { return member.box == &box; };
+  // A box has no place for its oldest communicators where very many are in use; those of the others may still tell.
+  if (found == groups.end() || std::none_of(found->second.begin(), found->second.end(), is_of_box))
+    return fmt::format("rank {} was in {}", box.rank, describe(first->call));
   return JointCall(first->call.group, first->call.operation, found->second, Tense::past).around(box);
 }
 

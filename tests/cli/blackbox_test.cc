@@ -210,6 +210,17 @@ TEST_CASE("the call in which a rank died is told, and where the others were") {
         "was rank 0; rank 2 had finished it");
 }
 
+TEST_CASE("a rank died in a call of a communicator for which its own box had no place any more") {
+  std::vector<Snapshot> boxes{rank(0, 2), rank(1, 2)};
+  boxes[1].groups.push_back({7, 2, 1, 2});
+  call(boxes[0], 1, State::started).call.group = 7;
+  CHECK(last_call(boxes[0], boxes) == "rank 0 was in all_reduce #1 (1000 x f32, sum)");
+  call(boxes[1], 1, State::started).call.group = 7;
+  CHECK(last_call(boxes[0], boxes) == "rank 0 was in all_reduce #1 (1000 x f32, sum)");
+  boxes[1].groups.pop_back();
+  CHECK(last_call(boxes[0], boxes) == "rank 0 was in all_reduce #1 (1000 x f32, sum)");
+}
+
 /// A call over a board.
 OperationRecord& call_on_board(Snapshot& box, std::uint64_t number, State state, std::uint32_t rounds,
                                std::uint64_t bytes) {
