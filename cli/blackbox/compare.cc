@@ -1,7 +1,7 @@
 // Compares the boxes of several ranks. Operations of a communicator have the same numbers on all its members, so the
 // ranks wait in the oldest operation that some member has begun and not finished. Each member has not entered it, is in
 // it, has failed in it, or has finished it. A box keeps a rank's last operations only: if none of them is of the
-// communicator, and there were older ones, nothing is known of that rank.
+// communicator, and there were older ones, nothing is known of that rank. Operations of an earlier world do not count.
 
 #include <fmt/core.h>
 
@@ -24,24 +24,37 @@ constexpr std::size_t most_messages_told = 8;
 
 bool is_collective(const OperationRecord& entry) { return entry.call.operation > 0; }
 
+using Entries = std::span<const OperationRecord>;
+
+/// The operations of the world that the rank is in. Those of an earlier one have the same numbers and communicators.
+Entries entries_of(const Snapshot& box) {
+  const auto first = std::find_if(box.entries.begin(), box.entries.end(),
+                                  [&](const OperationRecord& entry) { return entry.number > box.earlier; });
+  return {first, box.entries.end()};
+}
+
 struct Member {
   const Snapshot* box;
   int rank;  ///< in the communicator
 
   /// Its record of operation `number` there; null: not entered, or overwritten.
   const OperationRecord* entry(std::uint64_t group, std::uint64_t number) const {
-    for (const OperationRecord& one : box->entries)
+    for (const OperationRecord& one : entries_of(*box))
       if (one.call.group == group && one.call.operation == number) return &one;
     return nullptr;
   }
   /// The newest of its collectives there; null: none that is still recorded.
   const OperationRecord* last(std::uint64_t group) const {
-    for (auto one = box->entries.rbegin(); one != box->entries.rend(); ++one)
+    const Entries entries = entries_of(*box);
+    for (auto one = entries.rbegin(); one != entries.rend(); ++one)
       if (one->call.group == group && is_collective(*one)) return &*one;
     return nullptr;
   }
   /// Its oldest operations have been overwritten.
-  bool has_forgotten() const { return !box->entries.empty() && box->entries.front().number > 1; }
+  bool has_forgotten() const {
+    const Entries entries = entries_of(*box);
+    return !entries.empty() && entries.front().number > box->earlier + 1;
+  }
 };
 
 using Members = std::vector<Member>;
@@ -71,7 +84,7 @@ Members sorted(Members members) {
 std::uint64_t oldest_unfinished(std::uint64_t group, const Members& members) {
   std::uint64_t oldest = 0;
   for (const Member& member : members)
-    for (const OperationRecord& entry : member.box->entries)
+    for (const OperationRecord& entry : entries_of(*member.box))
       if (entry.call.group == group && is_collective(entry) && entry.state != State::done)
         oldest = oldest == 0 ? entry.call.operation : std::min(oldest, entry.call.operation);
   return oldest;
@@ -231,7 +244,7 @@ void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_sec
                   std::vector<std::string>& findings) {
   std::size_t count = 0;
   for (const Snapshot& box : boxes)
-    for (const OperationRecord& entry : box.entries)
+    for (const OperationRecord& entry : entries_of(box))
       if (!is_collective(entry) && entry.state == State::started && seconds_in(entry, box) >= least_seconds &&
           count++ < most_messages_told)
         findings.push_back(fmt::format("rank {} {} {} {:.1f} s", box.rank,
@@ -239,12 +252,16 @@ void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_sec
                                        tense == Tense::past ? "for" : "since", seconds_in(entry, box)));
 }
 
-using ByGroup = std::map<std::pair<std::string, std::uint64_t>, Members>;
+/// A communicator: job, world and id.
+using GroupKey = std::tuple<std::string, std::uint64_t, std::uint64_t>;
+using ByGroup = std::map<GroupKey, Members>;
+
+GroupKey key_of(const Snapshot& box, std::uint64_t group) { return {box.job, box.world, group}; }
 
 ByGroup by_group(std::span<const Snapshot> boxes) {
   ByGroup groups;
   for (const Snapshot& box : boxes)
-    for (const black_box::Member& member : box.groups) groups[{box.job, member.group}].push_back({&box, member.rank});
+    for (const black_box::Member& member : box.groups) groups[key_of(box, member.group)].push_back({&box, member.rank});
   return groups;
 }
 
@@ -254,9 +271,10 @@ std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, d
   std::vector<std::string> findings;
   if (boxes.size() < 2) return findings;
   std::vector<JointCall> joint_calls;
-  for (const auto& [name, members] : by_group(boxes))
-    if (members.size() > 1)
-      joint_calls.emplace_back(name.second, oldest_unfinished(name.second, members), members, tense);
+  for (const auto& [key, members] : by_group(boxes)) {
+    const std::uint64_t group = std::get<2>(key);
+    if (members.size() > 1) joint_calls.emplace_back(group, oldest_unfinished(group, members), members, tense);
+  }
   std::stable_sort(joint_calls.begin(), joint_calls.end(),
                    [](const JointCall& one, const JointCall& other) { return one.waited() > other.waited(); });
   for (const JointCall& joint_call : joint_calls)
@@ -267,12 +285,13 @@ std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, d
 }
 
 std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
-  const auto first = std::find_if(box.entries.begin(), box.entries.end(),
+  const Entries entries = entries_of(box);
+  const auto first = std::find_if(entries.begin(), entries.end(),
                                   [](const OperationRecord& entry) { return entry.state == State::started; });
-  if (first == box.entries.end()) return "";
+  if (first == entries.end()) return "";
   if (!is_collective(*first)) return fmt::format("rank {} was in {}", box.rank, describe(first->call));
   const ByGroup groups = by_group(boxes);
-  const auto found = groups.find({box.job, first->call.group});
+  const auto found = groups.find(key_of(box, first->call.group));
   const auto is_of_box = [&](const Member& member) { return member.box == &box; };
   // A box has no place for its oldest communicators where very many are in use; those of the others may still tell.
   if (found == groups.end() || std::none_of(found->second.begin(), found->second.end(), is_of_box))
@@ -281,11 +300,12 @@ std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
 }
 
 int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {
-  const auto failed = std::find_if(box.entries.rbegin(), box.entries.rend(),
+  const Entries entries = entries_of(box);
+  const auto failed = std::find_if(entries.rbegin(), entries.rend(),
                                    [](const OperationRecord& entry) { return entry.state == State::failed; });
-  if (failed == box.entries.rend() || failed->culprit < 0) return -1;
-  for (const auto& [name, members] : by_group(boxes)) {
-    if (name != std::pair{box.job, failed->call.group}) continue;
+  if (failed == entries.rend() || failed->culprit < 0) return -1;
+  for (const auto& [key, members] : by_group(boxes)) {
+    if (key != key_of(box, failed->call.group)) continue;
     for (const Member& member : members)
       if (member.rank == failed->culprit) return member.box->rank;
   }

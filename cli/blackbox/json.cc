@@ -23,7 +23,7 @@ Json json_of(const OperationRecord& entry, const Snapshot& box) {
   const CallRecord& call = entry.call;
   Json json{{"number", entry.number},
             {"communicator", fmt::format("{:x}", call.group)},
-            {"communicator_name", name_of_group(call.group, box)},
+            {"communicator_name", name_of_group(entry, box)},
             {"call", describe(call)}};
   if (is_message(call)) {
     json["operation"] = call.collective == black_box::send      ? "send"

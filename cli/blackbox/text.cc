@@ -39,7 +39,7 @@ std::string printable(std::string text) {
 std::string line_of(const OperationRecord& entry, const Snapshot& box) {
   const CallRecord& call = entry.call;
   std::string line = fmt::format("  {}  {:>12.6f} s  {}: {}", clock_text(wall_clock(call, call.started)),
-                                 seconds_in(entry, box), name_of_group(call.group, box), describe(call));
+                                 seconds_in(entry, box), name_of_group(entry, box), describe(call));
   if (call.algorithm[0] != '\0') line += fmt::format(" with {}", call.algorithm.data());
   const char* const part = (call.flags & black_box::Flags::on_board) != 0 ? "round" : "step";
   if (call.parts > 0)
@@ -77,9 +77,10 @@ double seconds_in(const OperationRecord& entry, const Snapshot& box) {
          1e9;
 }
 
-std::string name_of_group(std::uint64_t id, const Snapshot& box) {
+std::string name_of_group(const OperationRecord& entry, const Snapshot& box) {
+  if (entry.number <= box.earlier) return "an earlier world";
   for (const black_box::Member& one : box.groups)
-    if (one.group == id)
+    if (one.group == entry.call.group)
       return one.number == 1 && one.size == box.size ? "world"
                                                      : fmt::format("group {} of {} ranks", one.number - 1, one.size);
   return "a group that is gone";

@@ -19,7 +19,7 @@ std::int64_t wall_clock(const black_box::CallRecord& call, std::int64_t time);
 /// How long it took, or has taken so far.
 double seconds_in(const black_box::OperationRecord& entry, const black_box::Snapshot& box);
 /// "world", or "group 2 of 3 ranks": the second group that this rank made besides the world.
-std::string name_of_group(std::uint64_t id, const black_box::Snapshot& box);
+std::string name_of_group(const black_box::OperationRecord& entry, const black_box::Snapshot& box);
 std::span<const black_box::OperationRecord> newest(const black_box::Snapshot& box, std::size_t most);
 
 }  // namespace tutti::cli

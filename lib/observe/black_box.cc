@@ -181,7 +181,7 @@ std::unique_ptr<Box> Box::open(const Owner& owner, std::string& trouble) {
   return nullptr;
 }
 
-/// A box that was used before is continued.
+/// A box that was used before is continued: what was recorded there belongs to an earlier world.
 Box::Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner)
     : descriptor_(std::move(descriptor)), memory_(memory), home_(home), operations_(memory->operations.load()) {
   memory->layout.store(layout_version);
@@ -193,6 +193,8 @@ Box::Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner)
   copy(memory->version, TUTTI_VERSION);
   for (GroupSlot& slot : memory->group) slot.number.store(0);
   memory->groups.store(0);
+  memory->earlier.store(operations_);
+  memory->world.store(0);
   memory->magic.store(magic, std::memory_order_release);
 }
 

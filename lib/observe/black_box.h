@@ -19,7 +19,7 @@
 namespace tutti::black_box {
 
 inline constexpr std::uint64_t magic = 0x584f424954545554;  // "TUTTIBOX"
-inline constexpr std::uint32_t layout_version = 3;
+inline constexpr std::uint32_t layout_version = 4;
 inline constexpr std::size_t record_count = 64;  // small enough to leave most of the first-level cache to other data
 inline constexpr std::size_t group_count = 64;
 inline constexpr const char* memory_name = "tutti-blackbox";
@@ -100,6 +100,8 @@ struct Memory {
   std::atomic<std::int32_t> rank;
   std::atomic<std::int32_t> size;
   std::atomic<std::uint64_t> operations;  ///< how many have begun
+  std::atomic<std::uint64_t> earlier;     ///< how many of them in earlier worlds of this memory
+  std::atomic<std::uint64_t> world;       ///< see Box::set_world()
   std::atomic<std::uint64_t> groups;      ///< how many were made
   std::array<char, 64> host;
   std::array<char, 64> job;
@@ -164,6 +166,9 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
+  /// A number on which the ranks of this world agree. It tells their communicators from those of another connect(),
+  /// which have the same ids. Call it before add_group().
+  void set_world(std::uint64_t number) noexcept { memory_->world.store(number); }
   void add_group(std::uint64_t id, int size, int rank) noexcept;
   /// It makes no more calls: its place may be given to another one, and tells of it until then.
   void end_group(std::uint64_t id) noexcept;

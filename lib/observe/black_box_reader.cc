@@ -100,6 +100,8 @@ Snapshot read(const Descriptor& descriptor, const std::string& name) {
   snapshot.host = text_of(memory.host);
   snapshot.job = text_of(memory.job);
   snapshot.version = text_of(memory.version);
+  snapshot.world = memory.world.load();
+  snapshot.earlier = memory.earlier.load();
 
   for (const GroupSlot& slot : memory.group)
     if (const std::optional<Member> member = read_group(slot)) snapshot.groups.push_back(*member);

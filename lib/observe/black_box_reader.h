@@ -39,6 +39,8 @@ struct Snapshot {
   std::string version;
   std::int64_t taken = 0;      ///< nanoseconds of CLOCK_MONOTONIC, here
   bool used = false;           ///< false: no rank has used the box; the rest means nothing
+  std::uint64_t world = 0;     ///< tells the communicators of one connect() from those of another
+  std::uint64_t earlier = 0;   ///< operations up to this number were in earlier worlds, and are over
   std::vector<Member> groups;  ///< oldest first
   std::vector<OperationRecord>
       entries;  ///< oldest first; without one that is being written at the moment, or never was finished

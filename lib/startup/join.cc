@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <numeric>
 #include <system_error>
@@ -89,6 +90,14 @@ std::vector<RankInfo> exchange_rank_infos(const RankInfo& mine, rendezvous::Atte
   for (const std::string& text : attendance.exchange_rank_infos(mine.encode()))
     rank_infos.push_back(RankInfo::decode(text, static_cast<int>(rank_infos.size())));
   return rank_infos;
+}
+
+/// A number that the ranks of this world have in common, and no other world.
+std::uint64_t number_of(const Secret& key) {
+  const Secret derived = key.derive("black box");
+  std::uint64_t number = 0;
+  std::memcpy(&number, derived.bytes().data(), sizeof number);
+  return number;
 }
 
 void fill_peers(Context& context, const std::vector<RankInfo>& rank_infos) {
@@ -321,6 +330,7 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
 void join_processes(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
   tcp_address(options.bind_address);  // a wrong one is told before anybody waits, even if none should be needed
   context.key = agree_on_key(options, attendance.store());
+  if (context.black_box) context.black_box->set_world(number_of(context.key));
   std::string no_shm;
   auto shm = make_shm(context, options, no_shm);
   const RankInfo mine = rank_info_of(context, options, shm.get());

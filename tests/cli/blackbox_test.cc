@@ -210,6 +210,35 @@ TEST_CASE("the call in which a rank died is told, and where the others were") {
         "was rank 0; rank 2 had finished it");
 }
 
+/// The calls that are there were in an earlier world of the same process.
+void connect_again(Snapshot& box) { box.earlier = box.entries.size(); }
+
+TEST_CASE("calls of an earlier world are not taken for those of this one") {
+  auto boxes = three_at_rest();
+  call(boxes[0], 3, State::started);  // which its process died in; another one took its place
+  boxes[0].entries.back().call.operation = 0;
+  call(boxes[1], 3, State::failed).culprit = 0;
+  for (Snapshot& box : boxes) connect_again(box);
+  CHECK(now(boxes).empty());
+  CHECK(last_call(boxes[0], boxes) == "");
+  CHECK(blamed_by(boxes[1], boxes) == -1);
+  for (Snapshot& box : boxes) call(box, 1, State::done);
+  call(boxes[0], 2, State::started, 2);
+  call(boxes[1], 2, State::started, 1);
+  CHECK(only(now(boxes)) ==
+        "rank 2 has not entered all_reduce #2 (1000 x f32, sum) with ring (its last call was "
+        "all_reduce #1 (1000 x f32, sum) there); ranks 0 and 1 wait for it since 30.0 s");
+  CHECK(as_text(boxes[1], 5).find("  an earlier world: all_reduce #2 ") != std::string::npos);
+  CHECK(as_text(boxes[1], 5).find("  world: all_reduce #2 ") != std::string::npos);
+}
+
+TEST_CASE("ranks of different worlds are not compared") {
+  auto boxes = three_at_rest();
+  call(boxes[0], 3, State::started);
+  boxes[0].world = 77;
+  CHECK(now(boxes).empty());
+}
+
 TEST_CASE("a rank died in a call of a communicator for which its own box had no place any more") {
   std::vector<Snapshot> boxes{rank(0, 2), rank(1, 2)};
   boxes[1].groups.push_back({7, 2, 1, 2});

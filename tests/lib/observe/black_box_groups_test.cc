@@ -1,11 +1,15 @@
 // Which communicators a box tells of.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <cstdint>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tests/lib/observe/boxed.h"
+#include "tests/support/world.h"
 
 namespace tutti::testing {
 namespace {
@@ -47,6 +51,20 @@ TEST_CASE("where more communicators are in use than a box has places the world a
   CHECK(ids[0] == 1);
   CHECK(ids[1] == 101 - black_box::group_count + 2);
   CHECK(ids.back() == 101);
+}
+
+TEST_CASE("the boxes of a world agree on a number, which no other world has") {
+  const Folder folder;
+  const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
+  std::set<std::uint64_t> worlds{0};
+  for (const std::size_t connected : {1U, 2U}) {
+    run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) { comm.barrier(); });
+    for (const char* const rank : {"/0", "/1"}) {
+      const Descriptor file(::open((folder.name + rank).c_str(), O_RDONLY | O_CLOEXEC));
+      worlds.insert(black_box::read(file, rank).world);
+    }
+    CHECK(worlds.size() == 1 + connected);
+  }
 }
 
 }  // namespace

@@ -187,6 +187,7 @@ TEST_CASE("a second box of a process does not write into the first") {
   made.box = Box::open(owner, trouble);
   made.box->begin(call).land(nullptr);
   CHECK(made.read().entries.size() == 2);
+  CHECK(made.read().earlier == 1);
 }
 
 TEST_CASE("a launcher's box belongs to the first process that takes it, until that has gone") {
