@@ -192,6 +192,17 @@ TEST_CASE("messages of two channels are put in one order, unless the ends insist
   check_refused(made, "rank 1 thread block 1 step 0 (r): deadlock: rank 0 thread block 0 step 0 stands before");
 }
 
+TEST_CASE("a send that waits for one that runs ahead passes once") {
+  MscclProgram made = program("allgather", 2, 4, true, false);
+  made.gpus[0].blocks = {block(0, 1, 1, {step("s", {'o', 0}, {}), step("r", {}, {'o', 2}, 2)}, 0),
+                         block(1, 1, -1, {step("s", {'o', 1}, {})}, 1)};
+  made.gpus[1].blocks = {block(0, 0, 0, {step("s", {'o', 2}, {}, 2), awaited(step("r", {}, {'o', 0}))}, 0),
+                         block(1, -1, 0, {after(step("r", {}, {'o', 1}), 0, 1)}, 1)};
+  const algorithms::CheckedPlans imported = import_program(made);
+  CHECK_MESSAGE(imported.verdict.ok(), problems(imported));
+  CHECK(imported.verdict.messages == 3);
+}
+
 TEST_CASE("a nop hands on what it waits for") {
   MscclProgram made = program("allreduce", 3, 1, true, false);
   for (int rank = 0; rank < 3; ++rank) {

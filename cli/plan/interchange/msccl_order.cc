@@ -53,6 +53,7 @@ class Run {
     while (!ready_.empty()) {
       const std::size_t id = ready_.front();
       ready_.pop_front();
+      if (done_[id]) continue;  // a send that was to look again, and has passed meanwhile
       const Atom& atom = atoms_[id];
       if (atom.waits_only || algorithms::is_local(atom.verb)) {
         complete(id);
