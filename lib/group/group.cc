@@ -222,7 +222,9 @@ void Group::fail_now() noexcept {
     context_->engine->abort_channel(channel, *failure_);
   collectives_->fail_all(*failure_);
   messages_->fail_all(*failure_);
-  if (context_->recorder) context_->recorder->flush();  // a program that does not catch the error ends soon
+  // A program that does not catch the error ends soon. The thread drives nothing else meanwhile, and so does not wait
+  // for its turn for long: a program that goes on writes at its end.
+  if (context_->recorder) context_->recorder->flush({.in_all = std::chrono::seconds{10}});
 }
 
 Error Group::translate(const Failure& failure) const {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lib/base/environment.h"
-#include "lib/observe/trace/file.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
 
@@ -135,10 +134,10 @@ void Recorder::set_clock(int reference, std::int64_t offset, std::int64_t uncert
   memory.uncertainty = uncertainty;
 }
 
-void Recorder::flush() noexcept {
+void Recorder::flush(const Patience& patience) noexcept {
   if (home_ == Home::inherited) return;
   try {
-    append(path_, mapping_, board_reads_);
+    append(path_, mapping_, board_reads_, patience);
   } catch (const std::exception& error) {
     std::fputs(fmt::format("tutti: rank {}: no trace: {}\n", mapping_.memory().rank, error.what()).c_str(), stderr);
   }

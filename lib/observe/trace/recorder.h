@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lib/observe/trace/chrome.h"
+#include "lib/observe/trace/file.h"
 #include "lib/observe/trace/record.h"
 
 namespace tutti::trace {
@@ -55,7 +56,7 @@ class Recorder {
   Moment opened() const noexcept { return mapping_.memory().opened; }
 
   /// Adds all records that are not there yet to the file, unless the launcher does so.
-  void flush() noexcept;
+  void flush(const Patience& patience = {}) noexcept;
 
  private:
   enum class Home : std::uint8_t { inherited, own };

@@ -32,7 +32,7 @@ bool is_sound(const Record& record) { return static_cast<int>(record.kind) < kin
 
 /// The last record of a killed rank may be half written: where the ring is full, in the place of the oldest.
 void take_records(const Mapping& mapping, Snapshot& snapshot) {
-  Memory& memory = mapping.memory();
+  const Memory& memory = mapping.memory();
   const std::uint64_t capacity = (mapping.bytes() - records_begin) / sizeof(Record);
   const std::uint64_t written = memory.written.load(std::memory_order_acquire);
   const std::uint64_t flushed = std::min(memory.flushed.load(), written);
@@ -43,7 +43,6 @@ void take_records(const Mapping& mapping, Snapshot& snapshot) {
     if (const Record& record = mapping.records()[i % capacity]; is_sound(record)) snapshot.records.push_back(record);
   snapshot.written = written;
   snapshot.lost = first - flushed;
-  memory.flushed.store(written);
 }
 
 }  // namespace

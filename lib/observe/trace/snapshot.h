@@ -40,7 +40,7 @@ struct Snapshot {
   Moment closed_at;
 };
 
-/// Takes what was written since the last time. The rank itself calls it, or somebody after its end. Throws
+/// Takes what is not in the file yet. The rank itself calls it, or somebody after its end. Throws
 /// Error{invalid_argument} if no rank has used the memory, or one of another version.
 Snapshot take(const Mapping& mapping);
 

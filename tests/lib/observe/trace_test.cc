@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -206,6 +209,58 @@ TEST_CASE("the memory of a killed rank tells its finished calls and the unfinish
   CHECK(find(events, "tutti_rank").text("closed") == "false");
   CHECK(find(events, "all_reduce #103").line != "");
   CHECK(find(events, "all_reduce #7").text("unfinished") == "true");
+}
+
+/// The file, locked by another writer.
+Descriptor held(const Traced& traced) {
+  Descriptor file(::open(traced.path.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(file);
+  REQUIRE(::flock(file.get(), LOCK_EX) == 0);
+  return file;
+}
+
+TEST_CASE("records that could not be added to the file are added the next time") {
+  const Traced traced;
+  const Descriptor memory = trace::make_memory(16);
+  record_and_die(traced, memory, 3);
+  trace::make_file(traced.path);
+  const auto append = [&] {
+    trace::append(traced.path, trace::Mapping{memory, trace::size_of_memory(memory.get())}, algorithms::BoardReaders{},
+                  {.idle = std::chrono::milliseconds{20}});
+  };
+  {
+    const Descriptor other = held(traced);
+    CHECK(error_of(append).find("another process holds it, and has written nothing for 0.02 s") != std::string::npos);
+  }
+  append();
+  const auto events = traced.read();
+  CHECK(find(events, "all_reduce #103").line != "");
+  CHECK(find(events, "tutti_rank").number("lost") == 0);
+}
+
+TEST_CASE("a writer that goes on is waited for, as long as the caller has time") {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds idle{400};
+  const Traced traced;
+  const Descriptor memory = trace::make_memory(16);
+  record_and_die(traced, memory, 3);
+  trace::make_file(traced.path);
+  std::thread other{[file = held(traced)] {
+    off_t more = 0;
+    for (const auto end = Clock::now() + 3 * idle; Clock::now() < end; more = (more + 1) % 100)
+      if (::ftruncate(file.get(), 1000 + more) != 0) return;
+  }};
+  const auto append = [&](const trace::Patience& patience) {
+    return error_of([&] {
+      trace::append(traced.path, trace::Mapping{memory, trace::size_of_memory(memory.get())},
+                    algorithms::BoardReaders{}, patience);
+    });
+  };
+  CHECK(append({.idle = idle, .in_all = std::chrono::milliseconds{50}}).find("for 0.05 s, and still do") !=
+        std::string::npos);
+  CHECK(append({.idle = idle}) == "");
+  other.join();
+  CHECK(find(traced.read(), "all_reduce #103").line != "");
 }
 
 TEST_CASE("nothing that stands in a rank's memory can harm its reader") {
