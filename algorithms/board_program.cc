@@ -223,17 +223,30 @@ std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape) {
 bool BoardReaders::operator()(Collective collective, const std::string& algorithm, int ranks, int root, int reader,
                               int writer) {
   const Key key{collective, algorithm, ranks, root};
-  if (key_ != key) {
-    key_ = key;
-    programs_.clear();
-    if (ranks < 1 || root < 0 || root >= ranks) return false;  // a damaged file says so
-    try {
-      programs_ = lower_to_board(plans_of_all(find(collective, algorithm), {0, ranks, root})).programs;
-    } catch (const Error&) {
-      programs_.clear();  // the name may belong to another version
-    }
+  auto found = known_.find(key);
+  if (found == known_.end()) {
+    constexpr std::size_t most_known = 1000;  // of a damaged file: any number
+    if (known_.size() == most_known) known_.clear();
+    found = known_.emplace(key, answers(key)).first;
   }
-  return at(reader) < programs_.size() && programs_[at(reader)].awaits(writer);
+  const Answers& known = found->second;
+  return at(reader) < known.size() && at(writer) < known.size() && known[at(reader)][at(writer)];
+}
+
+BoardReaders::Answers BoardReaders::answers(const Key& key) {
+  const auto& [collective, algorithm, ranks, root] = key;
+  if (ranks < 1 || root < 0 || root >= ranks) return {};  // a damaged file says so
+  Answers made;
+  try {
+    const Lowering lowered = lower_to_board(plans_of_all(find(collective, algorithm), {0, ranks, root}));
+    for (const BoardProgram& program : lowered.programs) {
+      std::vector<bool>& awaited = made.emplace_back(at(ranks));
+      for (int writer = 0; writer < ranks; ++writer) awaited[at(writer)] = program.awaits(writer);
+    }
+  } catch (const Error&) {
+    return {};  // the name may belong to another version
+  }
+  return made;
 }
 
 }  // namespace tutti::algorithms

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <optional>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -100,7 +101,8 @@ Lowering lower_to_board(std::span<const Plan> plans);
 std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape);
 
 /// Whether `reader` reads anything of `writer` when the algorithm of that name runs on a board; for writers of traces,
-/// whose records of tiny calls have only the name, and may be damaged. Caches the last algorithm.
+/// whose records of tiny calls have only the name, and may be damaged. Remembers its answers, since calls of several
+/// kinds alternate in a program.
 class BoardReaders {
  public:
   bool operator()(Collective collective, const std::string& algorithm, int ranks, int root, int reader, int writer);
@@ -111,10 +113,12 @@ class BoardReaders {
     std::string algorithm;
     int ranks = 0;
     int root = 0;
-    bool operator==(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;
   };
-  std::optional<Key> key_;
-  std::vector<BoardProgram> programs_;
+  using Answers = std::vector<std::vector<bool>>;  ///< by reader and writer; empty: no
+  static Answers answers(const Key& key);
+
+  std::map<Key, Answers> known_;
 };
 
 }  // namespace tutti::algorithms

@@ -35,12 +35,13 @@ Descriptor JobTrace::memory() const {
 JobTrace::Collected JobTrace::collect(const std::vector<Rank>& ranks) const {
   int told = 0;
   std::uint64_t lost = 0;
+  const trace::BoardReads board_reads = algorithms::BoardReaders{};
   for (const Rank& rank : ranks) {
     const std::size_t bytes = rank.trace() ? trace::size_of_memory(rank.trace().get()) : 0;
     const trace::Mapping mapping = bytes > 0 ? trace::Mapping{rank.trace(), bytes} : trace::Mapping{};
     if (!mapping || mapping.memory().magic.load() == 0) continue;  // a program without tutti
     try {
-      lost += trace::append(file_, mapping, algorithms::BoardReaders{});
+      lost += trace::append(file_, mapping, board_reads);
       ++told;
     } catch (const Error& error) {
       return {error.what(), true};

@@ -15,6 +15,7 @@
 #include "lib/observe/trace/file.h"
 #include "lib/observe/trace/recorder.h"
 #include "lib/observe/trace/snapshot.h"
+#include "tests/support/allocations.h"
 #include "tests/support/scratch.h"
 #include "tests/support/trace_file.h"
 #include "tests/support/world.h"
@@ -163,6 +164,21 @@ TEST_CASE("a record left half written goes, and all before it stays") {
     CHECK(find(events, "all_reduce #" + std::to_string(cut + 1)).line != "");
     CHECK((cut >= 4) == (find(events, "all_reduce #1").line == ""));  // without what follows it might not be whole
   }
+}
+
+TEST_CASE("calls of kinds that alternate do not have their plans built once more for each") {
+  algorithms::BoardReaders readers;
+  const auto all_read_the_root = [&] {
+    bool all = true;
+    for (int root = 0; root < 4; ++root)
+      all = all && readers(Collective::broadcast, "direct", 4, root, (root + 1) % 4, root);
+    return all;
+  };
+  CHECK(all_read_the_root());
+  const std::size_t before = transport::testing::allocations();
+  const bool again = all_read_the_root();
+  CHECK(transport::testing::allocations() == before);
+  CHECK(again);
 }
 
 TEST_CASE("a file that cannot be made is refused before the ranks meet") {
