@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/environment.h"
@@ -24,6 +26,13 @@ void copy(std::array<char, n>& to, std::string_view text) {
   std::copy_n(text.begin(), std::min(text.size(), n - 1), to.begin());
 }
 
+/// Absolute, since the program may change its folder before the file is written.
+std::string from_here(const std::string& path) {
+  std::error_code no_folder;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, no_folder);
+  return no_folder ? path : absolute.string();
+}
+
 }  // namespace
 
 std::unique_ptr<Recorder> Recorder::take_inherited(const Owner& owner, const std::string& path,
@@ -40,16 +49,17 @@ std::unique_ptr<Recorder> Recorder::take_inherited(const Owner& owner, const std
 }
 
 std::unique_ptr<Recorder> Recorder::open(const Owner& owner, BoardReads board_reads, std::string& trouble) {
-  const auto path = variable("TUTTI_TRACE_FILE");
-  if (!path) return nullptr;
-  if (auto inherited = take_inherited(owner, *path, board_reads)) return inherited;
+  const auto setting = variable("TUTTI_TRACE_FILE");
+  if (!setting) return nullptr;
+  const std::string path = from_here(*setting);
+  if (auto inherited = take_inherited(owner, path, board_reads)) return inherited;
   const std::size_t records = wanted_records();
-  if (!variable("TUTTI_TRACE_FD")) make_file_once(*path);
+  if (!variable("TUTTI_TRACE_FD")) make_file_once(path);
   try {
     Descriptor made = make_memory(records);
     if (Mapping mapping{made, memory_bytes(records)})
       return std::unique_ptr<Recorder>(
-          new Recorder(std::move(made), std::move(mapping), Home::own, *path, owner, std::move(board_reads)));
+          new Recorder(std::move(made), std::move(mapping), Home::own, path, owner, std::move(board_reads)));
     trouble = std::string{"cannot map the memory of the trace: "} + std::strerror(errno);
   } catch (const Error& error) {
     trouble = error.what();

@@ -181,6 +181,22 @@ TEST_CASE("calls of kinds that alternate do not have their plans built once more
   CHECK(again);
 }
 
+TEST_CASE("a program that changes its folder has its trace where it began") {
+  const Folder folder, other;
+  const std::filesystem::path before = std::filesystem::current_path();
+  const Setting file{"TUTTI_TRACE_FILE", "t.json"};
+  std::string trouble;
+  std::filesystem::current_path(folder.name);
+  auto recorder = Recorder::open(owner, algorithms::BoardReaders{}, trouble);
+  std::filesystem::current_path(other.name);
+  REQUIRE(recorder);
+  recorder->add(call_number(1));
+  recorder.reset();
+  std::filesystem::current_path(before);
+  CHECK(find(read_trace(folder.name + "/t.json"), "all_reduce #1").line != "");
+  CHECK_FALSE(std::filesystem::exists(other.name + "/t.json"));
+}
+
 TEST_CASE("a file that cannot be made is refused before the ranks meet") {
   const Setting file{"TUTTI_TRACE_FILE", "/no-such-folder/t.json"};
   std::string trouble;
