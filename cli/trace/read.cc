@@ -92,6 +92,9 @@ Collective collective_named(const std::string& name) {
   throw Flaw{fmt::format("cannot have {} as its \"collective\"", name)};
 }
 
+/// The group of calls of communicators for which the trace of their rank had no room. Numbers of several stand there.
+constexpr std::string_view no_name = "0";
+
 class Reader {
  public:
   void read(const Json& event);
@@ -134,6 +137,10 @@ void Reader::read(const Json& event) {
   if (!args.contains("operation")) return;
   const CallKey key{get<std::string>(args, "group"), get<std::uint64_t>(args, "operation")};
   const auto category = get<std::string>(event, "cat");
+  if (key.first == no_name) {
+    if (category == "call") ++file_.unnamed;
+    return;
+  }
   if (category == "call") return read_call(event, args, key);
   if (category == "message") return read_message(event, args, key);
   if (category == "left out") calls_[key].is_complete = false;
@@ -155,7 +162,6 @@ void Reader::read_call(const Json& event, const Json& args, const CallKey& key) 
   call.collective = collective_named(get<std::string>(args, "collective"));
   const int rank = get<int>(event, "pid");
   call.ranks[rank] = span_of(event);
-  if (call.size == 0) return;  // of one of more groups than the trace had room for
   check_rank(args, "place", call.size);
   if (detail::is_rooted(call.collective)) check_rank(args, "root", call.size);
   call.places[rank] = get<int>(args, "place");

@@ -45,7 +45,7 @@ struct TracedCall {
   Collective collective{};
   std::uint64_t bytes = 0;
   std::uint64_t element = 0;  ///< bytes of an element; 0: not known
-  int size = 0;               ///< ranks of its group; 0: not known
+  int size = 0;               ///< ranks of its group
   int root = 0;               ///< in its group
   bool variable = false;
   std::map<int, Span> ranks;  ///< when each rank was in it, of those whose records are there
@@ -81,6 +81,7 @@ struct TracedRank {
 /// A file that `tutti run --trace` wrote.
 struct TraceFile {
   std::map<int, TracedRank> ranks;
+  std::uint64_t unnamed = 0;      ///< calls of one rank that are left out: their communicators cannot be told apart
   std::vector<TracedCall> calls;  ///< in order of their beginnings; of failed ones only those that are complete
 };
 

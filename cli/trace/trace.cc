@@ -17,6 +17,7 @@
 #include "cli/trace/predict.h"
 #include "cli/trace/read.h"
 #include "lib/base/collective_traits.h"
+#include "lib/observe/trace/record.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -38,7 +39,7 @@ struct Kind {
 };
 
 Kind kind_of(const TracedCall& call) {
-  const std::size_t ranks = call.size > 0 ? static_cast<std::size_t>(call.size) : call.ranks.size();
+  const auto ranks = static_cast<std::size_t>(call.size);
   const bool has_equal_parts = detail::traits_of(call.collective).has_parts() && !call.variable;
   return {call.collective, call.algorithm, ranks, call.bytes * (has_equal_parts ? ranks : 1)};
 }
@@ -106,6 +107,11 @@ void report(const std::string& path) {
                                      : fmt::format("its clock is that of rank {} within {}", who.reference,
                                                    duration_text(who.uncertainty)));
   }
+  if (trace.unnamed > 0)
+    fmt::print(
+        "{} calls of single ranks are left out: they are of further communicators than the {} that a rank's trace "
+        "tells apart\n",
+        trace.unnamed, trace::Memory::most_groups);
   if (trace.calls.empty()) return;
   print_calls(trace);
   print_ranks(trace, verdicts);

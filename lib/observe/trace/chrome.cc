@@ -93,6 +93,7 @@ class Writer {
                        record.step == no_step ? "" : fmt::format(R"(,"step":{})", record.step), record.bytes);
   }
   void arrow(std::size_t slice, const Record& record, Way way, bool begins, std::int64_t at, std::uint64_t number) {
+    if (id_of(record) == 0) return;  // messages of several communicators have that number
     const int from = begins ? snapshot_.rank : record.peer;
     const int to = begins ? record.peer : snapshot_.rank;
     builder_.arrow(slice, {arrow_number(id_of(record), way, from, to, number), begins, from, to, record.bytes, at});

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -106,6 +107,7 @@ TEST_CASE("an arrow begins when its message was given to the link, though the on
   const auto at = [&](std::int64_t moment) { return now + moment * 1'000'000; };
   {
     auto recorder = traced.open();
+    const std::uint16_t group = recorder->add_group(5, 2, {});
     const auto send = [&](std::int64_t given, std::int64_t end, std::uint64_t number) {
       recorder->add({.begin = at(1),
                      .middle = at(given),
@@ -113,6 +115,7 @@ TEST_CASE("an arrow begins when its message was given to the link, though the on
                      .bytes = 8,
                      .count = number,
                      .peer = 1,
+                     .group = group,
                      .kind = Kind::send});
     };
     send(2, 20, 1);
@@ -130,6 +133,18 @@ TEST_CASE("an arrow begins when its message was given to the link, though the on
   std::ranges::sort(arrows);
   CHECK(arrows[1] - arrows[0] < arrows[2] - arrows[1]);
   for (std::size_t i = 0; i < 3; ++i) CHECK(begins[i] <= arrows[i]);
+}
+
+TEST_CASE("of communicators that a trace does not tell apart there are slices and no arrows") {
+  const Traced traced;
+  {
+    auto recorder = traced.open();
+    const std::int64_t now = trace::ticks();
+    recorder->add({.begin = now, .middle = now + 1, .end = now + 2, .count = 1, .peer = 1, .kind = Kind::send});
+  }
+  const auto events = traced.read();
+  CHECK(find(events, "send").text("group") == "0");
+  CHECK(std::ranges::none_of(events, [](const TraceEvent& event) { return event.is("s"); }));
 }
 
 TEST_CASE("flushed records are not written again, and later ones are added") {
@@ -272,7 +287,7 @@ TEST_CASE("records that could not be added to the file are added the next time")
 
 TEST_CASE("a writer that goes on is waited for, as long as the caller has time") {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds idle{400};
+  static constexpr std::chrono::milliseconds idle{400};
   const Traced traced;
   const Descriptor memory = trace::make_memory(16);
   record_and_die(traced, memory, 3);
