@@ -149,6 +149,13 @@ void Reader::read(const Json& event) {
     calls_[key].busy[get<int>(event, "pid")].push_back(span_of(event));
 }
 
+void put(int rank, bool is_in, std::set<int>& ranks) {
+  if (is_in)
+    ranks.insert(rank);
+  else
+    ranks.erase(rank);
+}
+
 void Reader::read_call(const Json& event, const Json& args, const CallKey& key) {
   TracedCall& call = calls_[key];
   call.name = get<std::string>(event, "name");
@@ -162,6 +169,8 @@ void Reader::read_call(const Json& event, const Json& args, const CallKey& key) 
   call.collective = collective_named(get<std::string>(args, "collective"));
   const int rank = get<int>(event, "pid");
   call.ranks[rank] = span_of(event);
+  put(rank, args.contains("failed"), call.failed);
+  put(rank, args.contains("unfinished"), call.unfinished);  // a rank that goes on after a failure may write it again
   check_rank(args, "place", call.size);
   if (detail::is_rooted(call.collective)) check_rank(args, "root", call.size);
   call.places[rank] = get<int>(args, "place");
@@ -241,9 +250,11 @@ TraceFile Reader::finish() {
   board_.put_into(calls_);
   add_absences();
   for (auto& [key, call] : calls_)
-    if (!call.ranks.empty()) file_.calls.push_back(std::move(call));
-  std::stable_sort(file_.calls.begin(), file_.calls.end(),
-                   [](const TracedCall& a, const TracedCall& b) { return a.begin() < b.begin(); });
+    if (!call.ranks.empty())
+      (call.failed.empty() && call.unfinished.empty() ? file_.calls : file_.failed).push_back(std::move(call));
+  for (auto* const calls : {&file_.calls, &file_.failed})
+    std::stable_sort(calls->begin(), calls->end(),
+                     [](const TracedCall& a, const TracedCall& b) { return a.begin() < b.begin(); });
   return std::move(file_);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -56,6 +57,8 @@ struct TracedCall {
   std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
   std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; disjoint, in time order
   bool is_complete = true;                ///< no step of a rank was left out of the trace
+  std::set<int> failed;                   ///< ranks on which it failed,
+  std::set<int> unfinished;               ///< and those that never ended it
 
   /// By their places the ranks of its group; empty if not all are there.
   std::vector<int> members() const;
@@ -81,8 +84,9 @@ struct TracedRank {
 /// A file that `tutti run --trace` wrote.
 struct TraceFile {
   std::map<int, TracedRank> ranks;
-  std::uint64_t unnamed = 0;      ///< calls of one rank that are left out: their communicators cannot be told apart
-  std::vector<TracedCall> calls;  ///< in order of their beginnings; of failed ones only those that are complete
+  std::uint64_t unnamed = 0;       ///< calls of one rank that are left out: their communicators cannot be told apart
+  std::vector<TracedCall> calls;   ///< in order of their beginnings
+  std::vector<TracedCall> failed;  ///< or never ended on a rank; the same
 };
 
 /// `who` is the subcommand for error messages. Throws Error{invalid_argument} "`who`: cannot read PATH ...".

@@ -3,6 +3,7 @@
 #include "cli/trace/trace.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -94,11 +95,27 @@ void print_links(const Verdicts& verdicts) {
   for (const auto& [time, link] : links) fmt::print("  {} -> {}  {}\n", link.first, link.second, duration_text(time));
 }
 
+/// They last until the failure is noticed, which says nothing about calls.
+void print_failed(const TraceFile& trace) {
+  constexpr std::size_t most_told = 5;
+  for (std::size_t i = 0; i < std::min(trace.failed.size(), most_told); ++i) {
+    const TracedCall& call = trace.failed[i];
+    std::vector<std::string> parts;
+    if (!call.failed.empty()) parts.push_back(fmt::format("failed on rank {}", fmt::join(call.failed, ", ")));
+    if (!call.unfinished.empty())
+      parts.push_back(fmt::format("was never ended by rank {}", fmt::join(call.unfinished, ", ")));
+    fmt::print("{} {}\n", call.name, fmt::join(parts, ", and "));
+  }
+  if (trace.failed.size() > most_told)
+    fmt::print("{} more calls failed or were never ended\n", trace.failed.size() - most_told);
+}
+
 void report(const std::string& path) {
   const TraceFile trace = read_trace("trace", path);
   const Verdicts verdicts = judge(trace.calls);
   fmt::print("{}: {} ranks, {} calls, {} in calls\n", path, trace.ranks.size(), trace.calls.size(),
              duration_text(verdicts.in_calls));
+  print_failed(trace);
   for (const auto& [rank, who] : trace.ranks) {
     if (who.lost > 0) fmt::print("rank {}: {} of its records are lost\n", rank, who.lost);
     if (who.uncertainty != 0)

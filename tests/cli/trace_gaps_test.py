@@ -30,6 +30,25 @@ class TraceGaps(harness.Case):
         self.assertSays(out, r"(?m)^15 calls of single ranks are left out: they are of further communicators than the 256 ",
                         r"(?m)^all_reduce +ring +3 +4 +5 ", r"(?m)^no rank, host or link stands out$")
 
+    def test_calls_that_failed_are_named_and_not_counted(self):
+        trace = made_up_ring(slow_link=None)
+        for event in trace["traceEvents"]:
+            if event["name"] == "all_reduce #5":
+                event["dur"] = 10_000_000
+                event["args"]["unfinished" if event["pid"] == 1 else "failed"] = True
+        out = self.report(trace)
+        self.assertSays(out, r"^\S+: 3 ranks, 4 calls, \d+\.\d us in calls\n"
+                        r"all_reduce #5 failed on rank 0, 2, and was never ended by rank 1\n",
+                        r"(?m)^all_reduce +ring +3 +4 +4 .* [\d.]+ us$")
+
+    def test_a_call_that_ended_after_the_failure_of_another_counts(self):
+        trace = made_up_ring(slow_link=None)
+        early = [{**event, "args": {**event["args"], "unfinished": True}} for event in trace["traceEvents"]
+                 if event["name"] == "all_reduce #5" and event["pid"] == 1]
+        out = self.report({"traceEvents": early + trace["traceEvents"]})
+        self.assertSays(out, r"^\S+: 3 ranks, 5 calls, ")
+        self.assertNotIn("never ended", out)
+
 
 if __name__ == "__main__":
     harness.main()
