@@ -77,9 +77,11 @@ std::optional<Prediction> predict(const TracedCall& call, const std::vector<cons
   if (is_in_window(call)) return std::nullopt;
   for (const TracedCall* one : calls) {
     if (is_in_window(*one)) continue;
-    for (const TracedMessage& message : one->messages)
-      samples.push_back({static_cast<double>(message.bytes),
-                         static_cast<double>(message.received - std::max(message.given, message.expected))});
+    for (const TracedMessage& message : one->messages) {
+      const std::int64_t time = message.received - std::max(message.given, message.expected);
+      if (time < 0) continue;  // the clocks of the two hosts have drifted apart
+      samples.push_back({static_cast<double>(message.bytes), static_cast<double>(time)});
+    }
   }
   const std::optional<simulate::SimulatedCall> simulated = simulated_call_of(call);
   if (samples.empty() || !simulated) return std::nullopt;

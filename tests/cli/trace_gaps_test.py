@@ -6,7 +6,7 @@ import json
 
 import harness
 from harness import tutti
-from made_up_traces import RANKS, made_up_ring
+from made_up_traces import RANKS, made_up_ring, made_up_slices
 
 
 class TraceGaps(harness.Case):
@@ -48,6 +48,13 @@ class TraceGaps(harness.Case):
         out = self.report({"traceEvents": early + trace["traceEvents"]})
         self.assertSays(out, r"^\S+: 3 ranks, 5 calls, ")
         self.assertNotIn("never ended", out)
+
+    def test_messages_that_arrive_before_they_were_sent_are_no_measure_of_a_link(self):
+        trace = made_up_slices(1 << 20, 16, 100)
+        for event in trace["traceEvents"]:
+            if event["name"] == "receive":
+                event["ts"] -= 150
+        self.assertSays(self.report(trace), r"(?m)^broadcast +tree\S+ +2 +1M +1 +- ")
 
 
 if __name__ == "__main__":
