@@ -25,7 +25,9 @@ struct Flaw {
   std::string text;
 };
 
+/// Lists and objects may be nested so deeply that nothing that calls itself for each level can print or copy them.
 std::string text_of(const Json& value) {
+  if (value.is_structured()) return value.is_array() ? "a list" : "an object";
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
 }
 
@@ -39,16 +41,22 @@ bool fits(const Json& value) {
     return true;
 }
 
-/// A field that must exist and have that type.
-template <class T>
-T get(const Json& object, const char* field) {
+/// A field that must exist.
+const Json& required(const Json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end()) throw Flaw{fmt::format("has no \"{}\"", field)};
+  return *found;
+}
+
+/// The same, if it has that type.
+template <class T>
+T get(const Json& object, const char* field) {
+  const Json& found = required(object, field);
   try {
-    if (fits<T>(*found)) return found->get<T>();
+    if (fits<T>(found)) return found.get<T>();
   } catch (const Json::exception&) {  // it has another type
   }
-  throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
+  throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(found), field)};
 }
 
 /// Sums of a few such nanoseconds fit into 64 bits. Times count from the start of the machine; this is nine years.
@@ -126,7 +134,7 @@ void Reader::read(const Json& event) {
   if ((phase == "s" || phase == "f") && event.contains("cat") && event["cat"] == "flow")
     return read_arrow(event, phase == "s");
   if (phase != "X" && name != "tutti_rank") return;
-  const auto args = get<Json>(event, "args");
+  const Json& args = required(event, "args");
   if (phase != "X") {
     TracedRank& rank = file_.ranks[get<int>(event, "pid")];  // it writes more than once if it fails, or joins again
     rank = {get<std::string>(args, "host"), rank.lost + get<std::uint64_t>(args, "lost"),
@@ -326,11 +334,11 @@ TraceFile read_trace(std::string_view who, const std::string& path) {
   const auto is_of_rank = [](const Json& event) {
     return event.is_object() && event.contains("name") && event["name"] == "tutti_rank";
   };
-  const bool ours = json.contains("otherData") && json["otherData"].is_object() &&
-                    json["otherData"].value("writer", Json{}) == writer;
+  const auto about = json.find("otherData");
+  const bool ours = about != json.end() && about->contains("writer") && (*about)["writer"] == writer;
   if (!ours && std::none_of(events->begin(), events->end(), is_of_rank))
     wrong(source, fmt::format("it is the trace of something else: no rank of tutti is in it; {}", remedy));
-  if (ours) check_format(source, json["otherData"]);
+  if (ours) check_format(source, *about);
   Reader reader;
   for (std::size_t i = 0; i < events->size(); ++i) try {
       reader.read((*events)[i]);

@@ -56,6 +56,19 @@ class TraceGaps(harness.Case):
                 event["ts"] -= 150
         self.assertSays(self.report(trace), r"(?m)^broadcast +tree\S+ +2 +1M +1 +- ")
 
+    def test_what_is_nested_deeply_is_read_or_refused(self):
+        deep = "[" * 200_000 + "]" * 200_000
+        whole = json.dumps(made_up_ring(slow_link=None))
+        self.file.write_text(whole.replace('"args": {', f'"args": {{"more": {deep}, ', 4))
+        self.assertEqual(tutti("trace", self.file).code, 0)
+        for found, says in (('"host": "h"', 'cannot have a list as its "host"'), ('"lost": 0', 'cannot have a list as its "lost"')):
+            self.file.write_text(whole.replace(found, found.split(":")[0] + ": " + deep, 1))
+            done = tutti("trace", self.file)
+            self.assertEqual((done.code, done.out), (6, ""), done)
+            self.assertSays(done.err, f"^tutti: trace: cannot read {self.file}: event 1 of its 48 {says}")
+        self.file.write_text('{"otherData": {"writer": ' + deep + '}, "traceEvents": []}')
+        self.assertSays(tutti("trace", self.file).err, "it is the trace of something else")
+
 
 if __name__ == "__main__":
     harness.main()
