@@ -132,7 +132,11 @@ class Reader {
   }
 
   void read_head() {
-    given_.collective = find_collective(word());
+    try {
+      given_.collective = find_collective(word());
+    } catch (const Error& error) {
+      refuse(error.what());
+    }
     given_.name = word();
     if (given_.name.empty() || given_.name.size() > longest_name ||
         !std::all_of(given_.name.begin(), given_.name.end(), may_be_in_name))

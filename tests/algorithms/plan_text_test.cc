@@ -83,6 +83,7 @@ TEST_CASE("an error in a file of plans is named with its line") {
   CHECK(refusal(exchange_text) == "was taken");
   check_refused("", "own.plan:0: a file of plans begins with \"tutti-plans 1\"");
   check_refused(spoilt("plans 1", "plans 2"), "own.plan:1: a file of plans begins");
+  check_refused(spoilt("all_gather", "al_gather"), "own.plan:2: There is no collective \"al_gather\". Did");
   check_refused(spoilt("swap", "ring"), "own.plan:2: the catalogue has an algorithm ring already");
   check_refused(spoilt("swap", "a:b"), "own.plan:2: the name must have");
   check_refused(spoilt("ranks 2", "ranks 0"), "own.plan:2: \"0\" is not a number from 1 to");
