@@ -57,6 +57,18 @@ int print_lesson(const std::string& word) {
   return exit_success;
 }
 
+/// "file:///tmp/my%20lessons"
+std::string address_of(const std::filesystem::path& path) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";  // RFC 3986
+  std::string address = "file://";
+  for (const char byte : path.string())
+    if (plain.find(byte) != std::string_view::npos)
+      address += byte;
+    else
+      address += fmt::format("%{:02X}", static_cast<unsigned char>(byte));
+  return address;
+}
+
 /// Replaces earlier pages and leaves other files alone.
 int write_pages(const std::string& folder) {
   std::error_code failure;
@@ -66,8 +78,8 @@ int write_pages(const std::string& folder) {
     const std::string path = (std::filesystem::path{folder} / page.name).string();
     write_file("learn", path, page.content);
   }
-  fmt::print("{} pages. Open in a browser:\n  file://{}\n", pages.size(),
-             (std::filesystem::absolute(folder) / "index.html").lexically_normal().string());
+  fmt::print("{} pages. Open in a browser:\n  {}\n", pages.size(),
+             address_of((std::filesystem::absolute(folder) / "index.html").lexically_normal()));
   return exit_success;
 }
 

@@ -115,6 +115,11 @@ class Pages(Case):
         self.assertSays(done.out, rf"12 pages.*\n +file://{self.folder}/lessons/index.html\n")
         return {file.name: file.read_text() for file in (self.folder / "lessons").iterdir()}
 
+    def test_the_address_opens_whatever_the_folder_is_called(self):
+        done = tutti("learn", "--html", self.folder / "my lessons #1, 100 %")
+        self.assertIn(f"file://{self.folder}/my%20lessons%20%231%2C%20100%20%25/index.html\n", done.out)
+        self.assertTrue((self.folder / "my lessons #1, 100 %" / "index.html").exists())
+
     def test_they_hold_their_pictures_and_lead_to_each_other(self):
         pages = self.pages()
         self.assertEqual(set(pages), {"index.html"} | {f"{lesson.stem}.html" for lesson in LESSONS})
