@@ -38,26 +38,45 @@ bool may_be_box(int folder, const char* name) {
          info.st_size == static_cast<off_t>(sizeof(black_box::Memory));
 }
 
-std::vector<Snapshot> boxes_in_file(const std::string& path) {
+/// Reads each box once, however many of the words and processes have it: a rank has its launcher's descriptor and its
+/// own, and one that it has forked has these, too.
+class BoxFinder {
+ public:
+  /// A process or a file. Throws Error that says why there is no box.
+  void add(const std::string& word);
+  std::vector<Snapshot> boxes() && { return std::move(boxes_); }
+
+ private:
+  void add_file(const std::string& path);
+  void add_process(int pid);
+  bool is_new(const Descriptor& file) {
+    struct stat info;
+    return ::fstat(file.get(), &info) == 0 && seen_.insert({info.st_dev, info.st_ino}).second;
+  }
+
+  std::vector<Snapshot> boxes_;
+  std::set<std::pair<dev_t, ino_t>> seen_;
+};
+
+void BoxFinder::add(const std::string& word) {
+  int pid = 0;
+  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
+  const bool is_number = error == std::errc{} && stop == word.data() + word.size() && pid > 0;
+  if (is_number)
+    add_process(pid);
+  else
+    add_file(word);
+}
+
+void BoxFinder::add_file(const std::string& path) {
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: {}: {}", path, ::strerror(errno)));
   Snapshot box = black_box::read(file, path);
   if (!box.used) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: no rank has used {}", path));
-  std::vector<Snapshot> boxes;
-  boxes.push_back(std::move(box));
-  return boxes;
+  if (is_new(file)) boxes_.push_back(std::move(box));
 }
 
-std::vector<Snapshot> boxes_of(const std::string& word) {
-  int pid = 0;
-  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
-  const bool is_number = error == std::errc{} && stop == word.data() + word.size() && pid > 0;
-  return is_number ? boxes_of_process(pid) : boxes_in_file(word);
-}
-
-}  // namespace
-
-std::vector<Snapshot> boxes_of_process(int pid) {
+void BoxFinder::add_process(int pid) {
   const std::string path = fmt::format("/proc/{}/fd", pid);
   DIR* const folder = ::opendir(path.c_str());
   if (folder == nullptr) {
@@ -66,29 +85,29 @@ std::vector<Snapshot> boxes_of_process(int pid) {
         ErrorCode::invalid_argument,
         fmt::format("blackbox: process {}: {}; a file would be written with its folder, as ./{}", pid, why, pid));
   }
-  std::vector<Snapshot> boxes;
-  std::set<std::pair<dev_t, ino_t>> seen;  // a rank has its launcher's descriptor and its own
+  bool has_box = false;
   while (const dirent* entry = ::readdir(folder)) {
     if (!may_be_box(::dirfd(folder), entry->d_name)) continue;
     const Descriptor file{::openat(::dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC)};
-    struct stat info;
-    if (!file || ::fstat(file.get(), &info) != 0 || !seen.insert({info.st_dev, info.st_ino}).second) continue;
+    if (!file) continue;
     try {
       Snapshot box = black_box::read(file, path);
-      if (box.used) boxes.push_back(std::move(box));
+      has_box = has_box || box.used;
+      if (box.used && is_new(file)) boxes_.push_back(std::move(box));
     } catch (const Error&) {
       continue;  // another file of that size
     }
   }
   ::closedir(folder);
-  if (boxes.empty())
+  if (!has_box)
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("blackbox: process {} has no black box: it is not a rank of tutti, has not connected yet, or "
                     "has TUTTI_BLACK_BOX=off",
                     pid));
-  return boxes;
 }
+
+}  // namespace
 
 int blackbox_main(int argc, char** argv) {
   std::vector<std::string> words;
@@ -101,11 +120,9 @@ int blackbox_main(int argc, char** argv) {
   app.add_flag("--json", json, "Print JSON");
   app.footer(blackbox_examples);
   if (!parse_command_line(app, argc, argv, "blackbox")) return exit_success;
-  std::vector<Snapshot> boxes;
-  for (const std::string& word : words) {
-    std::vector<Snapshot> more = boxes_of(word);
-    std::move(more.begin(), more.end(), std::back_inserter(boxes));
-  }
+  BoxFinder finder;
+  for (const std::string& word : words) finder.add(word);
+  std::vector<Snapshot> boxes = std::move(finder).boxes();
   std::stable_sort(boxes.begin(), boxes.end(), [](const Snapshot& one, const Snapshot& other) {
     return std::tie(one.job, one.rank) < std::tie(other.job, other.rank);
   });

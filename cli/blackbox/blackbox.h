@@ -15,10 +15,6 @@ int blackbox_main(int argc, char** argv);
 
 // ---- What it is made of
 
-/// The boxes of a process: a rank's own, or those of all ranks of a `tutti run`, without unused ones. Throws Error that
-/// says why there are none.
-std::vector<black_box::Snapshot> boxes_of_process(int pid);
-
 /// "all_reduce #42 (1048576 x f32, sum)", "recv of 1000 x f32 from rank 1 (tag 5)".
 std::string describe(const black_box::CallRecord& call);
 /// A line per operation, newest last, at most `most` of them.

@@ -62,6 +62,12 @@ class BlackBox(harness.Case):
                 self.assertEqual(len(done.lines), 2, done)
                 self.assertSays(done.lines[0], rf"^rank [012] of 3 \(host .*, pid {pid}\)")
 
+    def test_a_box_that_is_named_twice_is_one_box(self):
+        with self.hanging() as process:
+            done = tutti("blackbox", "-n", "1", process.pid, *ranks_of(process.pid), process.pid)
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual(sorted(re.findall(r"(?m)^rank (\d) of 3 ", done.out)), ["0", "1", "2"], done)
+
     def test_json_says_the_same(self):
         with self.hanging() as process:
             told = json.loads(tutti("blackbox", "--json", process.pid).out)
