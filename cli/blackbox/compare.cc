@@ -68,7 +68,8 @@ std::string who(const Members& members) {
 }
 
 std::string with_algorithm(const CallRecord& call) {
-  return describe(call) + (call.algorithm[0] != '\0' ? fmt::format(" with {}", call.algorithm.data()) : "");
+  if (call.algorithm[0] == '\0') return describe(call);
+  return fmt::format("{} with {}", describe(call), black_box::printable(call.algorithm.data()));
 }
 
 auto as_called(const CallRecord& call) {

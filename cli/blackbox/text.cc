@@ -15,6 +15,7 @@ namespace {
 
 using black_box::CallRecord;
 using black_box::OperationRecord;
+using black_box::printable;
 using black_box::Snapshot;
 using black_box::State;
 
@@ -27,13 +28,6 @@ std::string clock_text(std::int64_t time) {
   ::localtime_r(&seconds, &parts);
   return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec,
                      time % nanoseconds_per_second / 1000);
-}
-
-/// Without control characters, since the text may come from anybody.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
 }
 
 std::string line_of(const OperationRecord& entry, const Snapshot& box) {

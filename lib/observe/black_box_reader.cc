@@ -83,6 +83,12 @@ std::optional<Member> read_group(const GroupSlot& slot) {
 
 }  // namespace
 
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 Snapshot read(const Descriptor& descriptor, const std::string& name) {
   const View view(descriptor, name);
   const Memory& memory = view.memory();
@@ -92,7 +98,8 @@ Snapshot read(const Descriptor& descriptor, const std::string& name) {
   if (found != magic) throw Error(ErrorCode::invalid_argument, name + " is no black box");
   if (memory.layout.load() != layout_version)
     throw Error(ErrorCode::invalid_argument, name + " is a black box of another version of tutti (" +
-                                                 text_of(memory.version) + "); read it with that version's program");
+                                                 printable(text_of(memory.version)) +
+                                                 "); read it with that version's program");
   snapshot.used = true;
   snapshot.rank = memory.rank.load();
   snapshot.size = memory.size.load();

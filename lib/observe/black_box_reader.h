@@ -46,6 +46,9 @@ struct Snapshot {
       entries;  ///< oldest first; without one that is being written at the moment, or never was finished
 };
 
+/// Without control characters, since a box may have text from anybody.
+std::string printable(std::string text);
+
 /// Reads a box at any time, whatever its owner does meanwhile; trusts nothing that it reads. Throws
 /// Error{invalid_argument} that says why `descriptor` is not a box, called `name`.
 Snapshot read(const Descriptor& descriptor, const std::string& name);

@@ -210,6 +210,13 @@ TEST_CASE("the call in which a rank died is told, and where the others were") {
         "was rank 0; rank 2 had finished it");
 }
 
+TEST_CASE("findings have no control characters that a foreign box may have") {
+  auto boxes = three_at_rest();
+  for (Snapshot& box : boxes) call(box, 3, State::started).call.algorithm = {'r', '\x1b', '[', '7', 'm'};
+  CHECK(only(now(boxes)).find("with r?[7m since") != std::string::npos);
+  CHECK(last_call(boxes[1], boxes).find("with r?[7m, 6 of 6 steps done") != std::string::npos);
+}
+
 /// The calls that are there were in an earlier world of the same process.
 void connect_again(Snapshot& box) { box.earlier = box.entries.size(); }
 

@@ -279,6 +279,17 @@ TEST_CASE("a reader survives whatever it is given") {
   }
 }
 
+TEST_CASE("a box of another layout is refused, with what its version may be") {
+  Boxed made;
+  void* where = ::mmap(nullptr, sizeof(black_box::Memory), PROT_READ | PROT_WRITE, MAP_SHARED, made.memory.get(), 0);
+  REQUIRE(where != MAP_FAILED);
+  auto& memory = *static_cast<black_box::Memory*>(where);
+  memory.layout.store(black_box::layout_version + 1);
+  memory.version = {'9', '\n', '\x1b', 'c'};
+  CHECK(error_of([&] { made.read(); }).find("of another version of tutti (9??c); read it with") != std::string::npos);
+  ::munmap(where, sizeof(black_box::Memory));
+}
+
 TEST_CASE("collectives and messages of all kinds note what they do") {
   const Folder folder;
   const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
