@@ -12,6 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -73,6 +74,7 @@ void BoxFinder::add_file(const std::string& path) {
   if (!file) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: {}: {}", path, ::strerror(errno)));
   Snapshot box = black_box::read(file, path);
   if (!box.used) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: no rank has used {}", path));
+  box.gone = black_box::has_gone(box);
   if (is_new(file)) boxes_.push_back(std::move(box));
 }
 
@@ -107,6 +109,18 @@ void BoxFinder::add_process(int pid) {
                     pid));
 }
 
+/// When processes went is not known: not before the last thing that happened in a box of their host. Orders findings.
+void set_ends(std::vector<Snapshot>& boxes) {
+  std::map<std::string, std::int64_t> newest;
+  for (const Snapshot& box : boxes)
+    for (const black_box::OperationRecord& entry : box.entries) {
+      std::int64_t& last = newest[box.scope];
+      last = std::max({last, entry.call.started, entry.state == black_box::State::started ? 0 : entry.ended});
+    }
+  for (Snapshot& box : boxes)
+    if (box.gone) box.taken = newest[box.scope];
+}
+
 }  // namespace
 
 int blackbox_main(int argc, char** argv) {
@@ -126,7 +140,9 @@ int blackbox_main(int argc, char** argv) {
   std::stable_sort(boxes.begin(), boxes.end(), [](const Snapshot& one, const Snapshot& other) {
     return std::tie(one.job, one.rank) < std::tie(other.job, other.rank);
   });
-  const std::vector<std::string> findings = compare(boxes, Tense::present);
+  set_ends(boxes);
+  const bool all_gone = std::ranges::all_of(boxes, &Snapshot::gone);
+  const std::vector<std::string> findings = compare(boxes, all_gone ? Tense::past : Tense::present);
   if (json) {
     fmt::print("{}\n", as_json(boxes, most, findings));
     return exit_success;

@@ -109,7 +109,9 @@ class JointCall {
       }
       entries_.push_back({member, entry});
       (entry->state == State::done ? through_ : entry->state == State::started ? inside_ : failed_).push_back(member);
-      if (entry->state != State::done) waited_ = std::max(waited_, seconds_in(*entry, *member.box));
+      if (entry->state == State::done) continue;
+      waited_ = std::max(waited_, seconds_in(*entry, *member.box));
+      is_timed_ = is_timed_ && is_timed(*entry, *member.box);
     }
     if (!members.front().box->groups.empty() && members.front().box->groups.front().group != group)
       where_ = " in the group of " + who(members);
@@ -127,9 +129,9 @@ class JointCall {
                          how_far(*fewest()), who(failed_));
     if (inside_.empty()) return "";
     if (!through_.empty() || !unknown_.empty())
-      return fmt::format("{} {} in {} {}, {}", who(inside_), is(inside_), call(), since(), how_far(*fewest())) +
+      return fmt::format("{} {} in {}{}, {}", who(inside_), is(inside_), call(), since(), how_far(*fewest())) +
              (through_.empty() ? "" : fmt::format("; {} {} finished it", who(through_), has(through_))) + forgotten();
-    return fmt::format("{} {} in {} {}; rank {} got least far, {}", who(inside_), is(inside_), call(), since(),
+    return fmt::format("{} {} in {}{}; rank {} got least far, {}", who(inside_), is(inside_), call(), since(),
                        fewest()->member.box->rank, how_far(*fewest()));
   }
 
@@ -164,7 +166,8 @@ class JointCall {
     return fmt::format("; {} {} no record of it among {} last {} operations", who(unknown_), has(unknown_),
                        unknown_.size() == 1 ? "its" : "their", black_box::record_count);
   }
-  std::string since() const { return fmt::format("{} {:.1f} s", past_ ? "for" : "since", waited_); }
+  /// Empty where that is not known.
+  std::string since() const { return is_timed_ ? fmt::format(" {} {:.1f} s", past_ ? "for" : "since", waited_) : ""; }
   std::string call() const { return with_algorithm(entries_.front().entry->call) + where_; }
   static std::string how_far(const Seen& seen) {
     const std::uint32_t done = seen.entry->parts_done, all = seen.entry->call.parts;
@@ -213,7 +216,7 @@ class JointCall {
       text += fmt::format(" ({} {} there)", last->state == State::started ? "is still in" : "its last call was",
                           describe(last->call));
     return text +
-           fmt::format("; {} {} for it {}", who(waiting),
+           fmt::format("; {} {} for it{}", who(waiting),
                        past_                 ? "waited"
                        : waiting.size() == 1 ? "waits"
                                              : "wait",
@@ -235,6 +238,7 @@ class JointCall {
   std::uint64_t group_;
   bool past_;
   double waited_ = 0;
+  bool is_timed_ = true;
   std::string where_;  ///< empty: in the world
   std::vector<Seen> entries_;
   Members behind_, inside_, failed_, through_, unknown_;
@@ -243,14 +247,18 @@ class JointCall {
 /// Adds which ranks wait for which in point-to-point messages.
 void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_seconds,
                   std::vector<std::string>& findings) {
+  const bool past = tense == Tense::past;
   std::size_t count = 0;
   for (const Snapshot& box : boxes)
-    for (const OperationRecord& entry : entries_of(box))
-      if (!is_collective(entry) && entry.state == State::started && seconds_in(entry, box) >= least_seconds &&
-          count++ < most_messages_told)
-        findings.push_back(fmt::format("rank {} {} {} {:.1f} s", box.rank,
-                                       (tense == Tense::past ? "was in " : "is in ") + describe(entry.call),
-                                       tense == Tense::past ? "for" : "since", seconds_in(entry, box)));
+    for (const OperationRecord& entry : entries_of(box)) {
+      const double seconds = seconds_in(entry, box);
+      if (is_collective(entry) || entry.state != State::started || seconds < least_seconds ||
+          count++ >= most_messages_told)
+        continue;
+      findings.push_back(
+          fmt::format("rank {} {} {}{}", box.rank, past ? "was in" : "is in", describe(entry.call),
+                      is_timed(entry, box) ? fmt::format(" {} {:.1f} s", past ? "for" : "since", seconds) : ""));
+    }
 }
 
 /// A communicator: job, world and id.

@@ -48,7 +48,7 @@ Json json_of(const OperationRecord& entry, const Snapshot& box) {
   json["started"] = in_seconds(wall_clock(call, call.started));
   json["started_monotonic"] = in_seconds(call.started);
   if (entry.state != State::started) json["ended"] = in_seconds(wall_clock(call, entry.ended));
-  json["seconds"] = seconds_in(entry, box);
+  json["seconds"] = is_timed(entry, box) ? Json(seconds_in(entry, box)) : Json(nullptr);
   json["state"] = entry.state == State::started ? "started" : name_of_state(entry.state);
   if (entry.state == State::failed) {
     json["error"] = name_of(static_cast<ErrorCode>(entry.code));

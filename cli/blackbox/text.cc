@@ -32,8 +32,9 @@ std::string clock_text(std::int64_t time) {
 
 std::string line_of(const OperationRecord& entry, const Snapshot& box) {
   const CallRecord& call = entry.call;
-  std::string line = fmt::format("  {}  {:>12.6f} s  {}: {}", clock_text(wall_clock(call, call.started)),
-                                 seconds_in(entry, box), name_of_group(entry, box), describe(call));
+  const std::string took = is_timed(entry, box) ? fmt::format("{:.6f}", seconds_in(entry, box)) : "?";
+  std::string line = fmt::format("  {}  {:>12} s  {}: {}", clock_text(wall_clock(call, call.started)), took,
+                                 name_of_group(entry, box), describe(call));
   if (call.algorithm[0] != '\0') line += fmt::format(" with {}", call.algorithm.data());
   const char* const part = (call.flags & black_box::Flags::on_board) != 0 ? "round" : "step";
   if (call.parts > 0)
@@ -63,6 +64,8 @@ const char* name_of_state(State state) {
 std::int64_t wall_clock(const CallRecord& call, std::int64_t time) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(time) + static_cast<std::uint64_t>(call.realtime));
 }
+
+bool is_timed(const OperationRecord& entry, const Snapshot& box) { return entry.state != State::started || !box.gone; }
 
 double seconds_in(const OperationRecord& entry, const Snapshot& box) {
   const std::int64_t until = entry.state == State::started ? box.taken : entry.ended;

@@ -133,6 +133,17 @@ void Flight::land(const Error* error) noexcept {
   record_ = nullptr;
 }
 
+std::string scope_here() {
+  std::array<char, 64> kernel{};
+  std::array<char, 64> name_space{};
+  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), kernel.data(), kernel.size() - 1) <= 0 ||
+      ::readlink("/proc/self/ns/pid", name_space.data(), name_space.size() - 1) <= 0)
+    return "";
+  const std::string_view id{kernel.data()};
+  return std::string{id.substr(0, id.find('\n'))} + "/" + name_space.data();
+}
+
 Descriptor make_memory() {
   constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which systems may insist on
   constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -191,6 +202,7 @@ Box::Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner)
   copy(memory->host, owner.host);
   copy(memory->job, owner.job);
   copy(memory->version, TUTTI_VERSION);
+  copy(memory->scope, scope_here());
   for (GroupSlot& slot : memory->group) slot.number.store(0);
   memory->groups.store(0);
   memory->earlier.store(operations_);

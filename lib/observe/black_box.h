@@ -106,6 +106,7 @@ struct Memory {
   std::array<char, 64> host;
   std::array<char, 64> job;
   std::array<char, 16> version;
+  std::array<char, 64> scope;                            ///< see scope_here()
   alignas(64) std::array<GroupSlot, group_count> group;  ///< the first one, the world, stays in the first place
   alignas(4096) std::array<Record, record_count> records;
   std::array<Text, record_count> texts;  ///< what a failed operation's error says
@@ -144,6 +145,10 @@ std::int64_t coarse_now() noexcept;
 
 /// A name that no form of this process has. Any thread.
 std::uint64_t new_form_name() noexcept;
+
+/// In what a time of CLOCK_MONOTONIC and the number of a process mean something: the running kernel's id and, after a
+/// '/', the namespace of process numbers. Empty if the system does not tell.
+std::string scope_here();
 
 /// A memfd for a rank's box, for a launcher that keeps it beyond the rank's end. Throws Error{system}.
 Descriptor make_memory();

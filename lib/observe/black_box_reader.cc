@@ -1,15 +1,20 @@
 #include "lib/observe/black_box_reader.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <new>
 #include <optional>
+#include <string_view>
 
 namespace tutti::black_box {
 namespace {
@@ -81,7 +86,24 @@ std::optional<Member> read_group(const GroupSlot& slot) {
   return member;
 }
 
+/// Also if nobody has asked for its exit code: its state is then Z.
+bool has_ended(int pid) {
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
+  std::array<char, 512> text{};
+  const Descriptor file(::open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return false;
+  return std::string_view{text.data()}.find(") Z ") != std::string_view::npos;
+}
+
 }  // namespace
+
+bool has_gone(const Snapshot& box) {
+  const std::string here = scope_here();
+  if (box.scope.empty() || here.empty()) return false;
+  const auto kernel_of = [](const std::string& scope) { return scope.substr(0, scope.find('/')); };
+  if (kernel_of(box.scope) != kernel_of(here)) return true;
+  return box.scope == here && has_ended(box.pid);
+}
 
 std::string printable(std::string text) {
   for (char& c : text)
@@ -107,6 +129,7 @@ Snapshot read(const Descriptor& descriptor, const std::string& name) {
   snapshot.host = text_of(memory.host);
   snapshot.job = text_of(memory.job);
   snapshot.version = text_of(memory.version);
+  snapshot.scope = text_of(memory.scope);
   snapshot.world = memory.world.load();
   snapshot.earlier = memory.earlier.load();
 

@@ -37,6 +37,8 @@ struct Snapshot {
   std::string host;
   std::string job;
   std::string version;
+  std::string scope;           ///< see scope_here()
+  bool gone = false;           ///< its process has ended at a time that nobody knows; see has_gone()
   std::int64_t taken = 0;      ///< nanoseconds of CLOCK_MONOTONIC, here
   bool used = false;           ///< false: no rank has used the box; the rest means nothing
   std::uint64_t world = 0;     ///< tells the communicators of one connect() from those of another
@@ -45,6 +47,9 @@ struct Snapshot {
   std::vector<OperationRecord>
       entries;  ///< oldest first; without one that is being written at the moment, or never was finished
 };
+
+/// Its process has ended, or was under another running kernel than this one. False where that is not known.
+bool has_gone(const Snapshot& box);
 
 /// Without control characters, since a box may have text from anybody.
 std::string printable(std::string text);

@@ -210,6 +210,28 @@ TEST_CASE("the call in which a rank died is told, and where the others were") {
         "was rank 0; rank 2 had finished it");
 }
 
+TEST_CASE("of processes that ended nobody knows when it is not told how long they were in a call") {
+  auto boxes = three_at_rest();
+  for (Snapshot& box : boxes) box.gone = true;
+  call(boxes[0], 3, State::started, 2);
+  call(boxes[1], 3, State::started, 1);
+  CHECK(only(compare(boxes, Tense::past)).ends_with("; ranks 0 and 1 waited for it"));
+  call(boxes[2], 3, State::done);
+  CHECK(only(compare(boxes, Tense::past)) ==
+        "ranks 0 and 1 were in all_reduce #3 (1000 x f32, sum) with ring, 1 of 6 steps done; rank 2 had finished it");
+  boxes[2].entries.back().state = State::started;
+  CHECK(only(compare(boxes, Tense::past)) ==
+        "ranks 0, 1 and 2 were in all_reduce #3 (1000 x f32, sum) with ring; rank 1 got least far, 1 of 6 steps done");
+  const std::string text = as_text(boxes[0], 2);
+  CHECK(text.find("      1.000000 s  world: all_reduce #2 ") != std::string::npos);
+  CHECK(text.find("             ? s  world: all_reduce #3 ") != std::string::npos);
+  boxes[0].entries.back().call.operation = 0;
+  boxes[0].entries.back().call.collective = black_box::receive;
+  boxes[1].entries.pop_back();
+  boxes[2].entries.pop_back();
+  CHECK(only(compare(boxes, Tense::past)) == "rank 0 was in recv of 1000 x f32 from rank 0 (tag 0)");
+}
+
 TEST_CASE("findings have no control characters that a foreign box may have") {
   auto boxes = three_at_rest();
   for (Snapshot& box : boxes) call(box, 3, State::started).call.algorithm = {'r', '\x1b', '[', '7', 'm'};

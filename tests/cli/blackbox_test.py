@@ -99,7 +99,10 @@ class BlackBox(harness.Case):
             done = tutti("blackbox", "-n", "1", *sorted(self.folder.glob("box-*")))
             self.assertEqual(done.code, 0, done)
             self.assertEqual(len(re.findall(r"(?m)^rank [012] of 3", done.out)), 3, done)
-            self.assertSays(done.out, r"all_reduce #7 .* not done")
+            self.assertSays(done.out, r"all_reduce #7 .* not done", r"(?m)^rank.* (was|were|had) ")
+            told = json.loads(tutti("blackbox", "--json", *self.folder.glob("box-*")).out)
+            last = [rank["operations"][-1] for rank in told["ranks"]]
+            self.assertIn((None, "started"), [(one["seconds"], one["state"]) for one in last], last)
 
     def test_the_launcher_says_where_a_killed_rank_was(self):
         for op in (1, 40):

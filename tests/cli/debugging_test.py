@@ -28,7 +28,7 @@ def blocks():
 CHANGING = (  # what differs from run to run, and from host to host
     (r"^(\[\d+\] )[^ :]+:\d+:\d+ ", r"\1HEAD "),  # of a log: host, process and thread
     (r"(?<=\] )\d+\.\d+(?= TUTTI )", "TIME"),
-    (r"\d+:\d+:\d+\.\d+ +\d+\.\d+ s", "TIME"),
+    (r"\d+:\d+:\d+\.\d+ +(\d+\.\d+|\?) s", "TIME"),
     (r"since \d+\.\d+ s", "since TIME"),
     (r"(?<=did not end within )\d+(?= s)", "N"),  # see run_here()
     (r"\bhost [^ ,:]+", "host H"),

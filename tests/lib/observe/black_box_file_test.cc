@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,6 +35,36 @@ TEST_CASE("a box in a file stays when its rank has gone") {
   const Snapshot seen = black_box::read(file, "box-2");
   REQUIRE(seen.entries.size() == 1);
   CHECK(seen.entries[0].call.operation == 4);
+}
+
+TEST_CASE("it is known that the process of a box has gone, or was of another host") {
+  const Folder folder;
+  const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
+  const auto seen = [&] {
+    const Descriptor file(::open((folder.name + "/2").c_str(), O_RDONLY | O_CLOEXEC));
+    return black_box::read(file, "2");
+  };
+  std::string trouble;
+  auto box = Box::open(owner, trouble);
+  Snapshot living = seen();
+  CHECK_FALSE(black_box::has_gone(living));
+  living.scope = "another kernel/" + living.scope.substr(living.scope.find('/') + 1);
+  CHECK(black_box::has_gone(living));
+  living.scope = "";
+  CHECK_FALSE(black_box::has_gone(living));
+  box.reset();
+  const pid_t rank = ::fork();
+  if (rank == 0) {
+    box = Box::open(owner, trouble);
+    ::_exit(0);
+  }
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(rank), &ended, WEXITED | WNOWAIT) == 0);
+  REQUIRE(seen().pid == rank);
+  CHECK(black_box::has_gone(seen()));  // though nobody has asked for its exit code
+  int status = 0;
+  REQUIRE(::waitpid(rank, &status, 0) == rank);
+  CHECK(black_box::has_gone(seen()));
 }
 
 TEST_CASE("a second box in the file of a living one takes nothing from that") {
