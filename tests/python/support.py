@@ -1,11 +1,13 @@
 """What the tests of pytutti share. They run in the Python that has the wheel, which knows nothing of this checkout."""
 
+import concurrent.futures
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import threading
+import traceback
 import unittest
 
 import numpy
@@ -104,3 +106,33 @@ def threads(count, function, *arguments, **options):
     """Ranks as threads of this process."""
     with Alarm(LIMIT):
         return pytutti.run_threads(count, function, *arguments, timeout=LIMIT, **options)
+
+
+def beside_a_silent_rank(function):
+    """What function(comm) returns in rank 0 while rank 1 is there and makes no call: one that had left would be lost."""
+    over = threading.Event()
+
+    def body(comm):
+        if comm.rank == 1:
+            return over.wait(LIMIT)
+        try:
+            return function(comm)
+        finally:
+            over.set()
+
+    return threads(2, body)[0]
+
+
+def in_threads(*functions):
+    """Calls each in a thread of its own, and raises what one of them raises."""
+
+    def call(function):
+        try:
+            function()
+        except BaseException:
+            traceback.print_exc()  # at once: the others may wait for this one until the alarm
+            raise
+
+    with concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
+        for called in [pool.submit(call, function) for function in functions]:
+            called.result()

@@ -1,12 +1,13 @@
 """Ranks as threads, and threads of one rank."""
 
+import functools
 import threading
 import time
 import unittest.mock
 
 import numpy
 import pytutti
-from support import LIMIT, Case, threads
+from support import LIMIT, Case, in_threads, threads
 
 
 class Threads(Case):
@@ -96,29 +97,23 @@ class Threads(Case):
     def test_several_threads_of_a_rank_use_a_group_each_and_exchange_messages(self):
         def body(comm):
             groups = [comm.split(0) for _ in range(3)]
-            wrong = []
 
             def collectives(group, number):
                 for i in range(300):
                     found = group.all_reduce(numpy.full(100, number * 1000 + i))
-                    if found[99] != 2 * (number * 1000 + i):
-                        wrong.append((number, i, found[99]))
+                    self.assertEqual(found[99], 2 * (number * 1000 + i))
 
             def messages(tag):
                 other = 1 - comm.rank
                 for i in range(300):
                     mine, theirs = numpy.array([i]), numpy.array([-1])
                     comm.sendrecv(mine, other, theirs, other, tag=tag)
-                    if theirs[0] != i:
-                        wrong.append((tag, i))
+                    self.assertEqual(theirs[0], i)
 
-            workers = [threading.Thread(target=collectives, args=(group, k)) for k, group in enumerate(groups)]
-            workers += [threading.Thread(target=messages, args=(tag,)) for tag in range(2)]
-            for worker in workers:
-                worker.start()
-            for worker in workers:
-                worker.join()
-            self.assertEqual(wrong, [])
+            in_threads(
+                *(functools.partial(collectives, group, k) for k, group in enumerate(groups)),
+                *(functools.partial(messages, tag) for tag in range(2)),
+            )
             for group in groups:
                 group.close()
 

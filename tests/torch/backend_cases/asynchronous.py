@@ -1,5 +1,6 @@
 """Calls that do not wait, their futures, and messages."""
 
+import concurrent.futures
 import datetime
 import gc
 import threading
@@ -136,7 +137,6 @@ def dropped(rank, size):
 @case
 def from_threads(rank, size):
     groups = [dist.new_group(range(size)) for _ in range(4)]
-    wrong = []
 
     def calls(group):
         for i in range(50):
@@ -144,15 +144,10 @@ def from_threads(rank, size):
             work = dist.all_reduce(tensor, group=group, async_op=i % 2 == 0)
             if work:
                 work.wait()
-            if tensor[0].item() != i * size:
-                wrong.append(tensor)
+            holds(tensor[0].item() == i * size, tensor)
 
-    threads = [threading.Thread(target=calls, args=(group,)) for group in groups]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    holds(not wrong, wrong)
+    with concurrent.futures.ThreadPoolExecutor(len(groups)) as pool:
+        list(pool.map(calls, groups))  # which raises what one of them raises
     for group in groups:
         dist.destroy_process_group(group)
 
