@@ -1,8 +1,8 @@
 // The fault matrix: a fault at a place of a plan, and what the survivors say about it.
 //
-//   fault_matrix [--only WORD] [--jobs N] [--every K] [--sample-every L]
+//   fault_matrix [--only WORD] [--jobs N] [--sample-every K]
 //
-// K is how many cases one is taken of, L where TEST_SAMPLE is a number, which says which one that is.
+// Where TEST_SAMPLE is a number it says which one of K cases is tried; otherwise all are.
 //
 // Runs the cases side by side, each in processes of its own that are forked from here, and prints how many there were
 // and the slowest detection. Every survivor must throw, name the victim with its process, within a second of a death
@@ -238,26 +238,28 @@ int main(int argc, char** argv) {
   using namespace tutti::testing;
   std::string only;
   std::size_t jobs = 6;
-  std::size_t every = 1, sample_every = 1;
+  std::size_t every = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view option = argv[i];
     if (option == "--only") only = argv[i + 1];
     if (option == "--jobs") jobs = std::strtoul(argv[i + 1], nullptr, 10);
-    if (option == "--every") every = std::strtoul(argv[i + 1], nullptr, 10);
-    if (option == "--sample-every") sample_every = std::strtoul(argv[i + 1], nullptr, 10);
+    if (option == "--sample-every" && only_a_sample()) every = std::strtoul(argv[i + 1], nullptr, 10);
   }
-  if (only_a_sample()) every = sample_every;
   every = std::max<std::size_t>(every, 1);
   const std::size_t first = sample_seed(0) % every;
   std::vector<FaultCase> chosen;
   const std::vector<FaultCase> cases = all_cases();
   for (std::size_t i = 0; i < cases.size(); ++i)
     if (i % every == first && cases[i].describe().find(only) != std::string::npos) chosen.push_back(cases[i]);
+  if (chosen.empty()) {
+    fmt::print("no case is chosen of {}, one of {} that have \"{}\" in their name\n", cases.size(), every, only);
+    return 1;
+  }
   jobs = std::max<std::size_t>(jobs, 1);
   const std::vector<FaultCase> wrong = Matrix{chosen, jobs}.run();
   if (wrong.empty()) return 0;
   // On a machine that is this busy a rank may be so late that it hears of a failure only from those who left because of
-  // it. One such case in two hundred, if it is right when it runs alone, is counted and forgiven.
+  // it. One such case, or one in two hundred, is counted and forgiven if it is right when it runs alone.
   fmt::print("once more, one at a time:\n");
   const bool few = wrong.size() * 200 <= std::max<std::size_t>(chosen.size(), 200);
   return Matrix{wrong, 1}.run().empty() && few ? 0 : 1;
