@@ -5,7 +5,7 @@ import harness
 from harness import tutti
 
 
-def run_with(fault, *words, timeout="2", **options):
+def run_with(fault, *words, timeout="20", **options):
     return tutti("run", "-n", "3", "--label", "always", *words, "--inject", fault, "-x", f"TUTTI_TIMEOUT={timeout}",
                  harness.JOIN, "--repeat", **options)
 
@@ -51,10 +51,10 @@ class Inject(harness.Case):
         self.assertSays(done[0].err, "injected by TUTTI_INJECT=throw:rank=0,op=2")
 
     def test_a_stopped_rank_makes_the_others_time_out_and_they_name_it(self):
-        done = run_with("stop:rank=1,op=4", timeout="1")
+        done = run_with("stop:rank=1,op=4", timeout="5")  # which is also that of the set-up
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"\[[02]\] (timeout|peer_lost): all_reduce #4 .*rank 1")
-        self.assertLess(done.seconds, 15)
+        self.assertLess(done.seconds, 30)
 
     def test_a_silent_rank_is_suspected_then_lost_long_before_the_deadline(self):
         done = tutti("run", "-n", "3", "--inject", "stop:rank=1,op=4", "-x", "TUTTI_TIMEOUT=60",

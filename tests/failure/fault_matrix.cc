@@ -39,7 +39,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto case_limit = 40s;
-constexpr double slack = 1.0;  // seconds, for a detection
+constexpr double slack = sanitized ? 5.0 : 1.0;  // seconds, for a detection
 
 /// A store in a process of its own: this one must stay without threads, since it forks.
 struct StoreProcess {

@@ -16,6 +16,7 @@
 #include "lib/startup/join.h"
 #include "tests/failure/fault_matrix.h"
 #include "tests/matrix/cells.h"
+#include "tests/support/sample.h"
 
 namespace tutti::testing {
 namespace {
@@ -105,7 +106,10 @@ void live(const FaultCase& fault, Communicator world, int rank, CaseReport& repo
 
 }  // namespace
 
-std::chrono::milliseconds call_timeout(std::string_view fault) { return fault == "stop" ? 1s : 15s; }
+std::chrono::milliseconds call_timeout(std::string_view fault) {
+  if (fault != "stop") return 15s;
+  return sanitized ? 5s : 1s;  // also for the calls before the fault
+}
 
 void run_rank(const FaultCase& fault, int rank, std::uint16_t store_port, int number, CaseReport& reports) {
   RankReport& report = reports.ranks[static_cast<std::size_t>(rank)];

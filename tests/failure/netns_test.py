@@ -193,7 +193,7 @@ class TwoHosts(Case):
             store.communicate(timeout=10)
 
     def test_a_cut_cable_ends_all_ranks_in_time(self):
-        nodes = [self.start_node(n, "--repeat", "--count", "100003", TUTTI_TIMEOUT="2") for n in range(2)]
+        nodes = [self.start_node(n, "--repeat", "--count", "100003", TUTTI_TIMEOUT="5") for n in range(2)]
         for node in nodes:
             for _ in range(2):
                 self.assertRegex(node.stdout.readline(), r"\[\d\] sum 10")

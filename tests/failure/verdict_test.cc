@@ -26,7 +26,7 @@ TEST_CASE("a rank that is alive but has not called is told apart from a dead one
       std::vector<int> data(10, 1);
       comm.all_reduce(data, sum);
       if (comm.rank() == 1) return;
-      comm.all_reduce(data, sum, {.timeout = 1s});
+      comm.all_reduce(data, sum, {.timeout = short_deadline});
     });
     for (const int rank : {0, 2}) {
       const Heard& answer = answers[static_cast<std::size_t>(rank)];
@@ -48,7 +48,7 @@ TEST_CASE("a rank that is alive but has not called is told apart from a dead one
 
 TEST_CASE("a rank that has made no call at all is told so") {
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
-    if (comm.rank() == 0) comm.barrier({.timeout = 1s});
+    if (comm.rank() == 0) comm.barrier({.timeout = short_deadline});
   });
   CHECK_MESSAGE(says(answers[0], ": it has made no collective call there"), answers[0].text);
 }
@@ -56,7 +56,7 @@ TEST_CASE("a rank that has made no call at all is told so") {
 TEST_CASE("ranks wait for each other in a circle, each with several messages on their way") {
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     const std::vector<int> data(100'000, 1);
-    const MessageOptions soon{.timeout = 1s};
+    const MessageOptions soon{.timeout = short_deadline};
     Work first = comm.isend(data, 1 - comm.rank(), soon);
     Work second = comm.isend(data, 1 - comm.rank(), soon);
     second.wait();
@@ -86,7 +86,7 @@ TEST_CASE(
       throw Error{answer.code, answer.text, answer.rank};
     }
     comm.recv(std::span{&token, 1}, 0, {.tag = 3});  // the beginning of the large one has come
-    Work receive = comm.irecv(large, 0, {.tag = 1, .timeout = 500ms});
+    Work receive = comm.irecv(large, 0, {.tag = 1, .timeout = short_deadline});
     comm.send(std::span{&token, 1}, 0, {.tag = 2});
     const Heard answer = heard([&] { receive.wait(); });
     std::ranges::fill(large, 7);
@@ -105,8 +105,8 @@ TEST_CASE("a rank that waits somewhere else is told with where") {
   for (const Kind kind : watched_kinds) {
     const auto answers = ask_all({.ranks = 2, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10, 1);
-      if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 3s});
-      comm.all_reduce(data, sum, {.timeout = 1s});
+      if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 3 * short_deadline});
+      comm.all_reduce(data, sum, {.timeout = short_deadline});
     });
     CHECK_MESSAGE(says(answers[0], "has not called all_reduce #1"), answers[0].text);
     CHECK_MESSAGE(says(answers[0], "it waits in recv of 10 x i32 from rank 0 (tag 7)"), answers[0].text);
@@ -174,7 +174,7 @@ TEST_CASE("a receive is told of a peer that waits in a collective, or in nothing
     const int ranks = kind == Kind::mixed ? 3 : 2;
     const auto answers = ask_all({.ranks = ranks, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10);
-      if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = 500ms});
+      if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = short_deadline});
       comm.barrier();
     });
     for (const Heard& answer : answers) {
@@ -187,7 +187,7 @@ TEST_CASE("a receive is told of a peer that waits in a collective, or in nothing
   }
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     std::vector<int> data(10);
-    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 6, .timeout = 500ms});
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 6, .timeout = short_deadline});
     if (comm.rank() == 1) comm.send(data, 0, {.tag = 5});
   });
   CHECK_MESSAGE(answers[0].rank == 1, answers[0].text);
@@ -199,7 +199,7 @@ TEST_CASE("a rank is not said to wait in an asynchronous call, and a call made o
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     std::vector<int> data(10);
     if (comm.rank() == 0) {
-      comm.recv(data, 1, {.tag = 9, .timeout = 500ms});
+      comm.recv(data, 1, {.tag = 9, .timeout = short_deadline});
     } else {
       Work pending = comm.irecv(data, 0, {.tag = 3});
       while (!pending.done()) std::this_thread::yield();
@@ -208,7 +208,7 @@ TEST_CASE("a rank is not said to wait in an asynchronous call, and a call made o
   CHECK_MESSAGE(says(answers[0], "recv of 10 x i32 from rank 0 (tag 3) under way"), answers[0].text);
   const auto others = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     std::vector<int> data(10);
-    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = 500ms});
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = short_deadline});
     if (comm.rank() == 1) const Communicator part = comm.split(0);
   });
   CHECK_MESSAGE(says(others[0], "waits in split(), in its all_gather #1"), others[0].text);
@@ -227,7 +227,7 @@ TEST_CASE("a call that differs from split() is told from it, and not from its al
       CHECK_MESSAGE(says(answer, "called split(), in its all_gather #2 (2 x i32) with "), answer.text);
     }
   }
-  const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 1s}, [](Communicator& comm) {
+  const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = short_deadline}, [](Communicator& comm) {
     if (comm.rank() == 0) const Communicator part = comm.split(1);
   });
   CHECK_MESSAGE(says(answers[0], "has not called split(), in its all_gather #1"), answers[0].text);
@@ -243,13 +243,13 @@ TEST_CASE("the way out of a circle is that of its calls") {
     return answers[0];
   };
   const Heard receives = circle(Kind::shm, [](Communicator& comm, std::vector<int>& data) {
-    comm.recv(data, 1 - comm.rank(), {.timeout = 500ms});
+    comm.recv(data, 1 - comm.rank(), {.timeout = short_deadline});
   });
   CHECK_MESSAGE(says(receives, "let one of them send first"), receives.text);
   for (const Kind kind : {Kind::shm, Kind::tcp}) {
     const Heard tags = circle(kind, [](Communicator& comm, std::vector<int>& data) {
-      if (comm.rank() == 0) comm.send(data, 1, {.tag = 5, .timeout = 500ms});
-      if (comm.rank() == 1) comm.recv(data, 0, {.tag = 6, .timeout = 500ms});
+      if (comm.rank() == 0) comm.send(data, 1, {.tag = 5, .timeout = short_deadline});
+      if (comm.rank() == 1) comm.recv(data, 0, {.tag = 6, .timeout = short_deadline});
     });
     CHECK_MESSAGE(says(tags, "a message of 100000 x i32 from rank 0 with tag 5 has come"), tags.text);
     CHECK_MESSAGE(says(tags, "give a send and its receive the same tag"), tags.text);
@@ -264,7 +264,7 @@ TEST_CASE("errors of a sub-group count its ranks, and say which ranks of the job
       if (comm.rank() % 2 == 0) return;
       Communicator& odd = kept[static_cast<std::size_t>(comm.rank())].emplace(comm.subgroup({1, 3}));
       odd.barrier();
-      if (comm.rank() == 1) odd.barrier({.timeout = 500ms});
+      if (comm.rank() == 1) odd.barrier({.timeout = short_deadline});
     });
     CHECK_MESSAGE(answers[1].rank == 1, answers[1].text);
     CHECK_MESSAGE(says(answers[1], " on rank 0 of 2: timed out: rank 1 (rank 3 of the job, host "), answers[1].text);
@@ -313,7 +313,7 @@ TEST_CASE("ranks that send to each other and wait are told their circle") {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(100'000, 1);  // more than is sent without being asked for
       comm.barrier();
-      comm.send(data, (comm.rank() + 1) % 3, {.timeout = 1s});
+      comm.send(data, (comm.rank() + 1) % 3, {.timeout = short_deadline});
     });
     for (const Heard& answer : answers) {
       CHECK_MESSAGE(answer.code == ErrorCode::timeout, answer.text);
@@ -374,7 +374,7 @@ TEST_CASE("a shrink that somebody does not call ends at its deadline and names h
   const auto answers = ask_all({.ranks = 3, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     comm.barrier();  // a rank that is slow to start is not to be named
     if (comm.rank() == 2) return;
-    const Communicator rest = comm.shrink(1s);
+    const Communicator rest = comm.shrink(short_deadline);
   });
   for (const int rank : {0, 1}) {
     CHECK_MESSAGE(answers[static_cast<std::size_t>(rank)].code == ErrorCode::timeout,

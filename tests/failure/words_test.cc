@@ -94,26 +94,26 @@ TEST_CASE("docs/failures.md quotes what ranks say") {
   check_quoted(heard_by(0, 3, [](Communicator& comm) {
     std::vector<int> data(10, 1);
     comm.all_reduce(data, sum, {.algorithm = "direct"});
-    if (comm.rank() != 1) comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 1s});
+    if (comm.rank() != 1) comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = short_deadline});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(10, 1);
-    if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 5s});
-    comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 1s});
+    if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 3 * short_deadline});
+    comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = short_deadline});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(10, 1);
-    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = 500ms});
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = short_deadline});
     comm.barrier({.algorithm = "dissemination"});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(10, 1);
-    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 6, .timeout = 500ms});
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 6, .timeout = short_deadline});
     if (comm.rank() == 1) comm.send(data, 0, {.tag = 5});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(100'000, 1);
-    comm.send(data, 1 - comm.rank(), {.timeout = 1s});
+    comm.send(data, 1 - comm.rank(), {.timeout = short_deadline});
   }));
   check_quoted(heard_by(0, 3, [](Communicator& comm) {
     std::vector<int> data(10, 1);

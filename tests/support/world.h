@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "tests/support/sample.h"
 #include "transport/memory/copy_policy.h"
 #include "tutti/tutti.h"
 
@@ -20,6 +22,8 @@ inline constexpr Kind all_kinds[] = {Kind::inproc, Kind::shm, Kind::tcp, Kind::m
 inline constexpr int usual_ranks = 3;
 /// The longest eager message, whose send does not wait for its receive.
 inline constexpr std::size_t eager_limit = 64 * 1024;
+/// Of a call that is to time out. The other ranks must have made their calls by then, which a sanitizer slows down.
+inline constexpr std::chrono::milliseconds short_deadline{sanitized ? 3000 : 1000};
 
 struct WorldOptions {
   int ranks = 4;

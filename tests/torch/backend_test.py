@@ -43,9 +43,14 @@ class Backend(World):
         self.world("reductions", "non_contiguous", "messages", "dropped", environment={"TUTTI_TRANSPORT": "tcp"})
 
     def test_killed(self):
-        busy = os.getloadavg()[0] > os.cpu_count()  # then a rank that spins may learn late
-        for text in self.world("killed", killed=2)[:2]:
-            self.assertLess(float(re.search("after ([0-9.]+) s", text).group(1)), 10 if busy else 1)
+        """Soon; something else may delay a process, so that there are several attempts."""
+        for _ in range(5):
+            said = self.world("killed", killed=2)[:2]
+            times = [float(re.search("after ([0-9.]+) s", text).group(1)) for text in said]
+            busy = os.getloadavg()[0] > os.cpu_count()  # then a rank that spins may learn late
+            if max(times) < (10 if busy else 1):
+                return
+        self.fail(f"it took the survivors {times} s to learn of the kill, in each attempt")
 
     def test_killed_amid_futures(self):
         self.world("killed_amid_futures", killed=2)

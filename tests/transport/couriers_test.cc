@@ -41,10 +41,14 @@ struct Trio {
 };
 
 TEST_CASE("aborts of many channels wait for a peer that does not answer no longer than one does") {
-  Trio ranks;
-  const auto start = Clock::now();
-  ranks.abort_channels(200);
-  CHECK(Clock::now() - start < 1s);  // at 10 ms each it would take 2 s
+  bool at_once = false;
+  for (int attempt = 0; attempt < 5 && !at_once; ++attempt) {  // the machine may be busy
+    Trio ranks;
+    const auto start = Clock::now();
+    ranks.abort_channels(200);
+    at_once = Clock::now() - start < 1s;  // at 10 ms each it would take 2 s
+  }
+  CHECK(at_once);
 }
 
 TEST_CASE("a rank that ends tells a peer of its aborts although another one does not answer") {
