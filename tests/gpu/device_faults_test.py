@@ -6,41 +6,45 @@ culprit in time, and no stream waits for ever. Runs on the fake driver.
 
 import os
 import random
-import re
 import subprocess
 import sys
 import time
 
+from failing_ranks import SAID, STUCK, goes_wrong
+
 TUTTI, PROGRAM, FAKE = sys.argv[1:4]
 RANKS = 3
 LIMIT = 30
-SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after [\d.]+ s, stream empty after ([\d.]+) s: (.*)")
 
 
 def run(what, algorithm, form, transport, inject=None, fail=None, mode="auto", elements=3000):
     env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=random.choice(["eager", "lazy", "reverse", "random:3"]),
                TUTTI_TRANSPORT=transport, TUTTI_GPU_MODE=mode, TUTTI_TIMEOUT="20")
-    command = [TUTTI, "run", "-n", str(RANKS), "--no-label", "--max-lost", "1"]
+    command = [TUTTI, "run", "-n", str(RANKS), "--no-label"]
     if inject:
-        command += ["--inject", inject]
+        command += ["--max-lost", "1", "--inject", inject]
     rank = [PROGRAM, what, algorithm, form, "-", str(elements)]
     if fail:  # on rank 1 only
         rank = ["sh", "-c", f'[ "$TUTTI_RANK" != 1 ] || export FAKE_CUDA_FAIL="{fail}"; exec "$@"', "rank", *rank]
     begun = time.monotonic()
     done = subprocess.run([*command, *rank], env=env, capture_output=True, text=True, timeout=LIMIT * 2, check=False)
-    return done.stdout, done.stderr, time.monotonic() - begun
+    return done.stdout, done.stderr, done.returncode, time.monotonic() - begun
 
 
-def judge(name, survivors, out, err, took, culprit=1, text=None):
+def judge(name, survivors, out, err, status, took, culprit=1, text=None):
     found = {int(m[1]): m for m in map(SAID.match, out.splitlines()) if m}
     wrong = [f"rank {rank} says nothing" for rank in survivors if rank not in found]
     for rank, m in found.items():
-        if int(m[2]) != culprit and f"rank {culprit}" not in m[5]:
-            wrong.append(f"rank {rank} blames {m[2]}: {m[5]}")
-        if float(m[4]) > 1:
-            wrong.append(f"the stream of rank {rank} was stuck for {m[4]} s")
-        if text and rank == culprit and text not in m[5]:
-            wrong.append(f"rank {rank} does not say {text}: {m[5]}")
+        if int(m[2]) != culprit and f"rank {culprit}" not in m[6]:
+            wrong.append(f"rank {rank} blames {m[2]}: {m[6]}")
+        if float(m[5]) > STUCK:
+            wrong.append(f"the stream of rank {rank} was stuck for {m[5]} s")
+        if text and rank == culprit and text not in m[6]:
+            wrong.append(f"rank {rank} does not say {text}: {m[6]}")
+    if said := goes_wrong(out, err):
+        wrong.append(f"a rank says: {said}")
+    if status != 0:
+        wrong.append(f"the job ended with {status}")
     if took > LIMIT:
         wrong.append(f"it took {took:.0f} s")
     if wrong:

@@ -22,6 +22,8 @@ import sys
 import tempfile
 import time
 
+from failing_ranks import SAID, STUCK, goes_wrong
+
 PLAYED = "FAULTS_ON_HOSTS"  # set where this program runs again, among the hosts
 if sys.argv[1] == "--hosts" and PLAYED not in os.environ:
     hosts = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/hosts"
@@ -37,7 +39,6 @@ SHORT, LONG = 3000, 2_000_000  # elements of a call, so that a message has 3 KB,
 CROWDED = {"elements": 40_000, "slot_bytes": 4096, "queue": 64}  # more commands than the driver takes at once
 LAST_CALL = PARTS // 2 if ON_HOSTS else PARTS * 2 // 3  # may have begun in this part, so that some ranks have all they need
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "pause": signal.SIGSTOP}
-SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after ([\d.]+) s, stream empty after ([\d.]+) s: (.*)")
 # Of the driver, in calls: the first ones in many of them.
 FUNCTIONS = ("cuStreamBatchMemOp", "cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchHostFunc")
 MISMATCH, TIMEOUT, PEER_LOST, ABORTED = 2, 3, 4, 5
@@ -163,8 +164,8 @@ def wrong_in_survivor(case, rank, outcome):
     out, err, status = outcome.out[rank], outcome.err[rank], outcome.status[rank]
     if status != 0:
         return "did not end" if status is None else f"ended with status {status}"
-    if "terminate called" in err or "wrong result" in out or "cannot go on" in out:
-        return "goes wrong"
+    if said := goes_wrong(out, err):
+        return f"says: {said}"
     found = SAID.search(out)
     if not found:
         return None if "no error" in out and (case.staged or case.may_succeed) else "has no error"
@@ -182,7 +183,7 @@ def wrong_in_survivor(case, rank, outcome):
         return f"has an error of code {code}: {text}"
     if case.text not in text:
         return f"does not say {case.text!r}: {text}"
-    if drained > 1:
+    if drained > STUCK:
         return f"has a stream that was stuck for {drained} s"
     if after > case.timeout + 2:
         return f"learns of it after {after} s"
