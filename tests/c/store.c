@@ -53,15 +53,27 @@ static tutti_store* use_clone(tutti_store* store) {
   return clone;
 }
 
-/// The last rank pushes a value for each, which waits for it.
+/// The last rank pushes two values for each, in order. All pop two, and set a key for each: then none was popped twice.
 static void use_queue(tutti_store* store, int rank, int ranks) {
   struct values values = {0};
   int64_t length = 7;
+  char key[24];
+  const char* const name = key;
   CHECK(tutti_store_queue_pop(store, "none", 0, take, &values) == TUTTI_OK && values.count == 0);
-  for (int k = 0; rank == ranks - 1 && k < ranks; ++k)
-    CHECK(tutti_store_queue_push(store, "queue", "\0value", 6) == TUTTI_OK);
-  CHECK(tutti_store_queue_pop(store, "queue", 1, take, &values) == TUTTI_OK);
-  CHECK(values.count == 1 && values.bytes[0] == 6 && memcmp(values.text[0], "\0value", 6) == 0);
+  for (char k = 0; rank == ranks - 1 && k < 2 * ranks; ++k)
+    CHECK(tutti_store_queue_push(store, "queue", (char[]){'\0', k}, 2) == TUTTI_OK);
+  for (int i = 0; i < 2; ++i) CHECK(tutti_store_queue_pop(store, "queue", 1, take, &values) == TUTTI_OK);
+  CHECK(values.count == 2 && values.bytes[0] == 2 && values.bytes[1] == 2 && values.text[0][0] == '\0');
+  CHECK(values.text[0][1] < values.text[1][1]);
+  for (int i = 0; i < 2; ++i) {
+    snprintf(key, sizeof key, "popped %d", values.text[i][1]);
+    CHECK(tutti_store_set(store, key, NULL, 0) == TUTTI_OK);
+  }
+  for (int k = 0; k < 2 * ranks; ++k) {
+    snprintf(key, sizeof key, "popped %d", k);
+    CHECK(tutti_store_wait(store, &name, 1, 0) == TUTTI_OK);
+  }
+  CHECK(tutti_store_queue_length(store, "queue", &length) == TUTTI_OK && length == 0);
   CHECK(tutti_store_queue_length(store, "none", &length) == TUTTI_OK && length == 0);
   CHECK(tutti_store_set_timeout(store, 50) == TUTTI_OK);
   CHECK_FAILS(TUTTI_RENDEZVOUS, "none", tutti_store_queue_pop(store, "none", 1, take, &values));
@@ -152,16 +164,17 @@ static int with_wrong_secret(int rank, int ranks) {
   return failures;
 }
 
-/// What one rank alone sets a client of another program sees.
+/// What a rank sets that takes itself for the only one is seen by others.
 static int seen_by_others(int rank, int ranks) {
-  const tutti_connect_options options = options_of(rank, ranks);
+  const tutti_connect_options options = options_of(rank, rank + 1);
+  const char* const key = "of one alone";
   tutti_store* store = NULL;
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  const int other = socket(AF_INET, SOCK_STREAM, 0);
-  address.sin_port = htons((uint16_t)atoi(strrchr(url, ':') + 1));
+  struct values values = {0};
   CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
-  CHECK(connect(other, (struct sockaddr*)&address, sizeof address) == 0);
-  close(other);
+  if (rank == 0) CHECK(tutti_store_set(store, key, "green", 5) == TUTTI_OK);
+  CHECK(tutti_store_get(store, &key, 1, take, &values) == TUTTI_OK);
+  CHECK(values.count == 1 && values.bytes[0] == 5 && memcmp(values.text[0], "green", 5) == 0);
+  say_goodbye(store, rank, ranks);
   CHECK(tutti_store_free(store) == TUTTI_OK);
   return failures;
 }
@@ -209,14 +222,15 @@ static int in_a_file(int rank, int ranks) {
   return failures;
 }
 
-/// A port that was free a moment ago.
+/// A port that nobody else gets as long as this process lives: the store can share it (SO_REUSEADDR) with a socket that
+/// does not listen.
 static void choose_url(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof address;
-  const int probe = socket(AF_INET, SOCK_STREAM, 0);
-  CHECK(bind(probe, (struct sockaddr*)&address, size) == 0);
-  CHECK(getsockname(probe, (struct sockaddr*)&address, &size) == 0);
-  close(probe);
+  const int held = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  CHECK(setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+  CHECK(bind(held, (struct sockaddr*)&address, size) == 0);
+  CHECK(getsockname(held, (struct sockaddr*)&address, &size) == 0);
   snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
 }
 
@@ -224,7 +238,7 @@ int main(void) {
   char folder[] = "/tmp/tutti-store-XXXXXX";
   int wrong = run_ranks(1, -1, refused);
   choose_url();
-  wrong += run_ranks(1, -1, seen_by_others);
+  wrong += run_ranks(2, -1, seen_by_others);
   wrong += run_ranks(3, -1, every_call);
   wrong += run_ranks(2, -1, beside_communicators);
   setenv("TUTTI_SECRET", secret, 1);

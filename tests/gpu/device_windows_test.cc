@@ -297,21 +297,32 @@ TEST_CASE("windows: memory that is let go while calls are on their way") {
   on_ranks(3, [&](Communicator& comm) {
     const Current current;
     const cuda::OwnStream stream{context()};
+    std::vector<float> own(2000), expected(2000);  // whose sums are exact in any order
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      own[i] = static_cast<float>(i + at(comm.rank()));
+      expected[i] = static_cast<float>(3 * i + 3);
+    }
     for (int turn = 0; turn < 20; ++turn) {
       std::vector<tutti::Work> works;
+      auto kept = gpu::allocate<float>(comm, 2000);
+      put(kept.span(), std::vector<float>(2000));
       {
         auto data = gpu::allocate<float>(comm, 2000), result = gpu::allocate<float>(comm, 2000);
-        put(data.span(), data_of(comm.rank(), 2000));
+        put(data.span(), own);
         for (int call = 0; call < 3; ++call)
-          works.push_back(comm.async().all_reduce(data.span(), result.span(), tutti::sum, {.stream = stream.get()}));
+          works.push_back(comm.async().all_reduce(data.span(), call == 2 ? kept.span() : result.span(), tutti::sum,
+                                                  {.stream = stream.get()}));
       }
       tutti::wait_all(works);
+      cuda::driver().cuStreamSynchronize(stream.get());
+      CHECK(same_bits(get(kept.span()), expected));
     }
     outlives.emplace(gpu::allocate<float>(comm, 100));
+    put(outlives->span(), std::vector<float>(100, 1));
     comm.all_reduce(outlives->span(), tutti::sum);
     comm.barrier();
   });
-  if (outlives) CHECK(get(outlives->span()).size() == 100);
+  if (outlives) CHECK(same_bits(get(outlives->span()), std::vector<float>(100, 3)));
 }
 
 TEST_CASE("windows: what one rank registers or allocates in vain is an error on all of them, at once") {

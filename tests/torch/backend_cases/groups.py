@@ -176,9 +176,9 @@ def wrong_calls(rank, size):
     fails(ValueError, "are 1 tensors, but there must be 3", ours.allgather, [[torch.zeros(1)]], [torch.zeros(1)])
     fails(ValueError, "add up to 2", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1, 1], [2, 0, 0])
     fails(ValueError, "cannot share", dist.all_to_all_single, torch.zeros(4), torch.zeros(4))
-    fails(ValueError, "7 is not a rank|7", ours.send, [torch.zeros(1)], 7, 0)
+    fails(ValueError, "7 is not a rank of", ours.send, [torch.zeros(1)], 7, 0)
     fails(ValueError, "tag -5", ours.send, [torch.zeros(1)], 0, -5)
-    fails(ValueError, "types? .*Float|Float", ours.alltoall_base, torch.zeros(3), torch.zeros(3, dtype=torch.int32),
+    fails(ValueError, "type Int and Float", ours.alltoall_base, torch.zeros(3), torch.zeros(3, dtype=torch.int32),
           [], [])
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
@@ -194,5 +194,5 @@ def information(rank, size):
     dist.barrier()
     holds(ours._get_sequence_number_for_group() == before + 1)
     work = dist.barrier(async_op=True)
-    holds(work._get_duration is not None)
+    fails(RuntimeError, "support getDuration", work._get_duration)
     work.wait()  # to end the group with work pending would be to end it for others
