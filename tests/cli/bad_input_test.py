@@ -97,6 +97,7 @@ class Joining(Case):
     def test_a_port_that_somebody_else_holds_is_named(self):
         with socket.socket() as holder:
             host, port = self.url[6:].split(":")
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # with free_port()
             holder.bind((host, int(port)))
             holder.listen()
             self.assertFails(self.finish(self.start_rank(0, 2))[0], f"{host}:{port}", "in use", str(os.getpid()))

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import itertools
 import os
 import pathlib
 import re
@@ -43,18 +42,17 @@ FOREIGN = ("TUTTI_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MASTE
 
 # What in /dev/shm is a test's own. The folders in which ranks under comparison meet are those of a test beside it.
 MADE_HERE = r".*tutti(?!-versus-)"
-CANDIDATES = itertools.count(20000 + os.getpid() % 8000)
+HELD_PORTS = []
 
 
 def free_port():
-    """One of loopback's that is free now, below the range from which the kernel chooses, and given only once."""
-    for candidate in CANDIDATES:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", candidate))
-                return candidate
-            except OSError:
-                continue
+    """One of loopback's, chosen by the kernel. As long as this process lives nobody else gets it, but a server may listen
+    there: it can share the port (SO_REUSEADDR) with a socket that does not."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    HELD_PORTS.append(held)
+    return held.getsockname()[1]
 
 
 def clean_environment(**extra):

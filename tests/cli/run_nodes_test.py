@@ -225,6 +225,7 @@ class SeveralNodes(Case):
     def test_a_port_in_use_is_named(self):
         with socket.socket() as holder:
             host, port = self.endpoint.split(":")
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # with free_port()
             holder.bind((host, int(port)))
             holder.listen()
             done = self.finish(self.start_node(0, "true"))[0]

@@ -1,6 +1,8 @@
 // From a launch to a store in which the ranks meet.
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +24,21 @@ using rendezvous::find_launch;
 using rendezvous::Launch;
 using rendezvous::open_store;
 
-std::uint16_t free_port() { return rendezvous::TcpStoreServer{{"127.0.0.1", 0}}.endpoint().port; }
+/// As long as this process lives nobody else gets it, but a server may listen there: it can share the port
+/// (SO_REUSEADDR) with a socket that does not.
+std::uint16_t free_port() {
+  const int held = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+  REQUIRE(::bind(held, any, size) == 0);
+  REQUIRE(::getsockname(held, any, &size) == 0);
+  return ::ntohs(address.sin_port);
+}
 
 Launch launch_at(const std::string& url, int rank, int size) {
   const bool tcp = url.starts_with("tcp:");
