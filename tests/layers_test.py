@@ -103,6 +103,11 @@ class Layers(unittest.TestCase):
         self.assertEqual(findings(**{**built, "tests__lib__other_a_test_cc": "int d;\n"}), ["tests/lib/other_a_test.cc" + says])
         # That of another folder has another test of this name.
         self.assertEqual(findings(**built, tests__gpu__a_test_cc="int d;\n"), ["tests/gpu/a_test.cc" + says])
+        scripts = {"tests__cli__meson_build": "files('../failure/a_test.py')\nforeach name : ['b']\n  files(name + '_test.py')\n",
+                   "tests__failure__a_test_py": "", "tests__cli__b_test_py": "", "tests__python__c_test_py": "",
+                   "tests__python__run_py": "", "tests__torch__d_test_py": ""}
+        found = [f"tests/{name}_test.py{says}" for name in ("cli/a", "torch/d")]
+        self.assertEqual(findings(**scripts, tests__cli__a_test_py=""), found)
 
     def test_long_functions_are_found(self):
         self.assertEqual(findings(lib__api__x_cc="void f() {\n" + LONG_BODY + "}\n"), [])

@@ -173,15 +173,23 @@ def check_classes(texts):
             yield "error", *declared[key], f"{key[1]} has {count} lines, this class has at most {CLASS_LINES}"
 
 
+def tests_run(root):
+    """The *_test.cc and *_test.py that a meson.build or tools/test names; a run.py runs all scripts of its folder."""
+    run = {script.resolve() for every in root.glob("tests/*/run.py") for script in every.parent.glob("*_test.py")}
+    for build in root.glob("tests/**/meson.build"):
+        words = re.findall(r"'([\w./-]+)'", build.read_text(encoding="utf-8"))
+        endings = ("", "_test.py") if "_test.py" in words else ("",)  # name + '_test.py'
+        run.update((build.parent / (word + ending)).resolve() for word in words for ending in endings)
+    tool = root / "tools/test"
+    words = re.findall(r"\w+", tool.read_text(encoding="utf-8")) if tool.exists() else []
+    return run | {(root / f"tests/torch/{word}_test.py").resolve() for word in words}
+
+
 def check_built(root, paths):
-    """A test that no meson.build names runs nowhere, and nothing else would say so."""
+    """A test that nothing names runs nowhere, and nothing else would say so."""
+    run = tests_run(root)
     for path in paths:
-        if not (path.startswith("tests/") and path.endswith("_test.cc")):
-            continue
-        file = root / path
-        builds = [(folder, folder / "meson.build") for folder in file.parents if folder.is_relative_to(root)]
-        if not any(f"'{file.relative_to(folder).as_posix()}'" in build.read_text(encoding="utf-8")
-                   for folder, build in builds if build.exists()):
+        if path.startswith("tests/") and path.endswith(("_test.cc", "_test.py")) and (root / path).resolve() not in run:
             yield "error", path, 1, "no meson.build names this test, so it never runs"
 
 
