@@ -22,7 +22,7 @@ inline constexpr Kind all_kinds[] = {Kind::inproc, Kind::shm, Kind::tcp, Kind::m
 inline constexpr int usual_ranks = 3;
 /// The longest eager message, whose send does not wait for its receive.
 inline constexpr std::size_t eager_limit = 64 * 1024;
-/// Of a call that is to time out. The other ranks must have made their calls by then, which a sanitizer slows down.
+/// A call may take so long that is to time out: the other ranks must make their calls meanwhile.
 inline constexpr std::chrono::milliseconds short_deadline{sanitized ? 3000 : 1000};
 
 struct WorldOptions {
