@@ -1,7 +1,9 @@
 """What the tests of the built program share: running it with a deadline, and seeing what it leaves behind."""
 
 import contextlib
+import ctypes
 import functools
+import io
 import os
 import pathlib
 import re
@@ -10,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -62,19 +65,59 @@ def clean_environment(**extra):
     return {k: v for k, v in base.items() if v is not None}
 
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
 def heed_signals():
-    """Where the tests run under nohup, or in the background of a script, their programs would rightly ignore these, too."""
+    """Where the tests run under nohup, or in the background of a script, their programs would rightly ignore these, too. And
+    none outlives a test that is killed."""
     for number in (signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Lines(io.TextIOWrapper):
+    """What a program prints. A test whose line does not come fails, and says what came on stderr, before Meson ends it."""
+
+    LIMIT = 60
+
+    def __init__(self, process):
+        text = process.stdout
+        super().__init__(text.buffer, encoding=text.encoding, errors=text.errors)
+        text.detach()
+        self.process = process
+
+    def readline(self, *size):
+        if threading.current_thread() is not threading.main_thread():
+            return super().readline(*size)
+        before = signal.signal(signal.SIGALRM, self.give_up)
+        signal.setitimer(signal.ITIMER_REAL, self.LIMIT * (3 if is_sanitized() else 1))
+        try:
+            return super().readline(*size)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def give_up(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        errors, said = self.process.stderr.fileno(), b""
+        os.set_blocking(errors, False)
+        with contextlib.suppress(BlockingIOError):
+            said = os.read(errors, 1 << 16)
+        raise AssertionError(f"{self.process.args} has printed no line for {self.LIMIT} s\nstderr: {said}")
 
 
 def start(*arguments, env=None, **options):
     """Starts a program of its own session with pipes for output, so that the test can end all of it."""
     options.setdefault("stdin", subprocess.DEVNULL)
     options.setdefault("preexec_fn", heed_signals)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=clean_environment(**(env or {})), start_new_session=True, **options)
+    process.stdout = Lines(process)
+    return process
 
 
 class Finished:

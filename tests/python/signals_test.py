@@ -104,8 +104,9 @@ class Signals(Case):
             HERE / "ranks" / "waiting.py",
             "together",
         )
-        for _ in range(2):
-            self.assertIn("waits", process.stdout.readline())
+        with Alarm(LIMIT):
+            for _ in range(2):
+                self.assertIn("waits", process.stdout.readline())
         os.kill(process.pid, signal.SIGINT)
         done = Finished(process)
         self.assertEqual(done.code, 128 + signal.SIGINT, done)

@@ -1,6 +1,7 @@
 """What the tests of pytutti share. They run in the Python that has the wheel, which knows nothing of this checkout."""
 
 import concurrent.futures
+import ctypes
 import os
 import pathlib
 import signal
@@ -16,6 +17,7 @@ import pytutti
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LIMIT = 60  # seconds; what takes longer hangs
+LIBC = ctypes.CDLL(None)
 
 
 class Case(unittest.TestCase):
@@ -48,7 +50,7 @@ class Finished:
 
 
 def start(*words, **environment):
-    """A process of a session of its own."""
+    """A process of a session of its own, which does not outlive this one."""
     return subprocess.Popen(
         [str(word) for word in words],
         stdin=subprocess.DEVNULL,
@@ -56,6 +58,7 @@ def start(*words, **environment):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: LIBC.prctl(1, signal.SIGKILL),  # PR_SET_PDEATHSIG
         env={**os.environ, **environment},
     )
 
