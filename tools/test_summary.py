@@ -28,15 +28,16 @@ def count(test):
         return 0, 0, 1
     good = test["result"] in ("OK", "EXPECTEDFAIL")
     if cases := CASES.search(output):
-        _, passed, failed, skipped = map(int, cases.groups())
+        ran, passed, failed, skipped = map(int, cases.groups())
     elif cases := UNITTEST.search(output):
         noted = dict(re.findall(r"(\w+)=(\d+)", cases.group(2) or ""))
         failed, skipped = int(noted.get("failures", 0)) + int(noted.get("errors", 0)), int(noted.get("skipped", 0))
         passed = max(0, int(cases.group(1)) - failed - skipped)
+        ran = passed + failed + skipped
     else:
         return (1, 0, 0) if good else (0, 1, 0)
-    if not good and failed == 0:
-        failed = 1  # it failed outside its cases
+    if failed == 0 and (not good or ran == 0):
+        failed = 1  # outside its cases; or a filter matches none of them any more
     return passed, failed, skipped
 
 

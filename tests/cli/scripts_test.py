@@ -1,9 +1,11 @@
 """The scripts of tools/ that people type: what is wrong with a command line is said."""
 
+import json
 import os
 import pathlib
 import re
 import shutil
+import sys
 
 import harness
 from harness import Case, run
@@ -29,6 +31,18 @@ class Scripts(Case):
                 done = run(TOOLS / words[0], *words[1:])
                 self.assertEqual((done.code, done.out), (2, ""), done)
                 self.assertSays(done.err, f"^.*tools/{words[0]}: {says}.* --help\\)\n$")
+
+    def test_a_program_that_tries_no_case_is_counted_as_failed(self):
+        (self.folder / "meson-logs").mkdir()
+        log = [{"name": "x", "result": "OK", "returncode": 0, "duration": 1, "stdout": stdout, "stderr": stderr}
+               for stdout, stderr in (("[doctest] test cases: 3 | 3 passed | 0 failed | 5 skipped\n", ""),
+                                      ("[doctest] test cases: 0 | 0 passed | 0 failed | 8 skipped\n", ""),
+                                      ("", "Ran 2 tests in 0.1s\n\nOK (skipped=1)\n"),
+                                      ("", "Ran 0 tests in 0.0s\n\nOK (skipped=1)\n"),
+                                      ("", "Ran 0 tests in 0.0s\n\nOK\n"))]
+        (self.folder / "meson-logs/testlog.json").write_text("".join(json.dumps(one) + "\n" for one in log))
+        done = run(sys.executable, TOOLS / "test_summary.py", "label", self.folder, self.folder / "failed")
+        self.assertEqual((done.code, done.lines[-1]), (0, "4 2 15"), done)
 
     def test_help_is_no_error(self):
         for name in ("quickstart", "test", "peers/install", "wheel"):
