@@ -2,10 +2,12 @@
 
 // What the tests in C share: checks that count, and ranks as processes of their own.
 
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <tutti/c.h>
@@ -37,6 +39,18 @@ static inline tutti_comm* connected(const char* url, int rank, int ranks) {
       .size = sizeof options, .rank = rank, .ranks = ranks, .rendezvous = url, .timeout_ms = 60000};
   CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
   return comm;
+}
+
+/// A port that nobody else gets as long as this process lives: a store can share it (SO_REUSEADDR) with a socket that
+/// does not listen.
+static inline int held_port(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  const int held = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  CHECK(setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+  CHECK(bind(held, (struct sockaddr*)&address, size) == 0);
+  CHECK(getsockname(held, (struct sockaddr*)&address, &size) == 0);
+  return ntohs(address.sin_port);
 }
 
 static inline unsigned patience(void) {

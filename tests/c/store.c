@@ -1,6 +1,4 @@
 // Stores: what one rank sets the others see, over TCP with a secret, alone, and in a file.
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <tutti/c_store.h>
 
 #include "check.h"
@@ -222,22 +220,10 @@ static int in_a_file(int rank, int ranks) {
   return failures;
 }
 
-/// A port that nobody else gets as long as this process lives: the store can share it (SO_REUSEADDR) with a socket that
-/// does not listen.
-static void choose_url(void) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  const int held = socket(AF_INET, SOCK_STREAM, 0), on = 1;
-  CHECK(setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-  CHECK(bind(held, (struct sockaddr*)&address, size) == 0);
-  CHECK(getsockname(held, (struct sockaddr*)&address, &size) == 0);
-  snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
-}
-
 int main(void) {
   char folder[] = "/tmp/tutti-store-XXXXXX";
   int wrong = run_ranks(1, -1, refused);
-  choose_url();
+  snprintf(url, sizeof url, "tcp://127.0.0.1:%d", held_port());
   wrong += run_ranks(2, -1, seen_by_others);
   wrong += run_ranks(3, -1, every_call);
   wrong += run_ranks(2, -1, beside_communicators);
