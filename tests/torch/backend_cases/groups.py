@@ -3,6 +3,7 @@
 import datetime
 import inspect
 import os
+import tempfile
 import time
 
 import torch
@@ -70,14 +71,18 @@ def wrong_variable_of_one(rank, size):
 
 @case
 def several_worlds(rank, size):
-    """A group with options meets by itself."""
+    """A group with options meets by itself. A ring begins with each part at another rank, which its sums show."""
     import pytutti.torch
 
-    group = dist.new_group(range(size), pg_options=pytutti.torch.Options(transport="tcp", deterministic=True))
-    tensor = torch.ones(1)
-    dist.all_reduce(tensor, group=group)
-    holds(tensor.item() == size)
-    dist.destroy_process_group(group)
+    with tempfile.NamedTemporaryFile("w", suffix=".tuning") as table:
+        print("all_reduce tcp * * ring", file=table, flush=True)
+        for in_order in (False, True):
+            options = pytutti.torch.Options(transport="tcp", tuning_file=table.name, deterministic=in_order)
+            group = dist.new_group(range(size), pg_options=options)
+            tensor = torch.full((3,), (1e8, 1.0, -1e8)[rank])
+            dist.all_reduce(tensor, group=group)
+            holds(sorted(tensor.tolist()) == [0.0, 0.0, 0.0 if in_order else 1.0], tensor)
+            dist.destroy_process_group(group)
     fails(TypeError, "lost_after must be a timedelta, and not 3", pytutti.torch.Options, lost_after=3)
     fails(TypeError, "pytutti.torch.Options", dist.new_group, range(size), pg_options={"transport": "tcp"})
 
