@@ -111,6 +111,15 @@ TEST_CASE("a place that is taken is refused with the name of who has it") {
   CHECK_NOTHROW(Attendance(store, 1, 3, late()));
 }
 
+TEST_CASE("a rank that reaches the store after its deadline takes no place") {
+  const auto store = memory_store();
+  const Error error = error_of([&] { Attendance(store, 1, 2, Clock::now() - 1ms); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(error.rank() == 1);
+  CHECK(contains(error.what(), "rank 1 reached the store after its deadline"));
+  CHECK_NOTHROW(Attendance(store, 1, 2, late()));
+}
+
 TEST_CASE("of several who claim a place at once exactly one gets it") {
   const auto store = memory_store();
   std::atomic<int> refused{0};

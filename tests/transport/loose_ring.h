@@ -42,4 +42,22 @@ struct LooseRing {
   RingReader reader{*memory, receivers};
 };
 
+/// An endpoint to nobody.
+struct LooseEndpoint final : RingEndpoint {
+  explicit LooseEndpoint(std::shared_ptr<RingMemory> ring_memory) : memory(std::move(ring_memory)) {}
+  RingMemory& ring() noexcept override { return *memory; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return memory; }
+  void wake_peer() noexcept override { ++wakes; }
+  bool peer_left() const noexcept override { return left; }
+  void cut() noexcept override { left = true; }
+  bool read_peer(std::span<std::byte>, std::uint64_t) noexcept override {
+    ++reads;
+    return false;
+  }
+
+  std::shared_ptr<RingMemory> memory;
+  bool left = false;
+  int wakes = 0, reads = 0;
+};
+
 }  // namespace tutti::transport::testing

@@ -107,20 +107,6 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
-/// An endpoint to nobody.
-struct LooseEndpoint final : RingEndpoint {
-  explicit LooseEndpoint(std::shared_ptr<RingMemory> ring_memory) : memory(std::move(ring_memory)) {}
-  RingMemory& ring() noexcept override { return *memory; }
-  std::shared_ptr<RingMemory> share_ring() noexcept override { return memory; }
-  void wake_peer() noexcept override { ++wakes; }
-  bool peer_left() const noexcept override { return left; }
-  void cut() noexcept override { left = true; }
-
-  std::shared_ptr<RingMemory> memory;
-  bool left = false;
-  int wakes = 0;
-};
-
 struct Receiving {
   LooseRing ring;
   LooseEndpoint* endpoint = new LooseEndpoint(ring.memory);
@@ -160,6 +146,19 @@ TEST_CASE("an absurd length is refused before anybody asks for memory") {
   CHECK(side.pull());
   REQUIRE(side.recorder.failures.size() == 1);
   CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
+}
+
+TEST_CASE("an address in place of a message is refused where nobody asked for one, and not read") {
+  Receiving side;
+  const std::vector<std::byte> bytes = pattern(CopyChoice::least_bytes, 1);
+  CHECK_FALSE(side.ring.writer.begin_single_copy(words_of({.length = bytes.size()}), bytes));
+  CHECK(side.pull());
+  REQUIRE(side.recorder.failures.size() == 1);
+  CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
+  CHECK(side.recorder.failures[0].rank == 3);
+  CHECK(side.recorder.failures[0].text.find("single-copy message that was not asked for") != std::string::npos);
+  CHECK(side.endpoint->reads == 0);
+  CHECK(side.recorder.messages.empty());
 }
 
 /// Is told only of messages that it was not asked about.
