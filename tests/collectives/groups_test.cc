@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "lib/base/system_calls.h"
@@ -92,6 +93,23 @@ TEST_CASE("sub-groups of ever other members leave no descriptors and no mappings
     check_holdings(comm, 8, [&] {
       for (int i = 0; i < (only_a_sanitized_sample() ? 1 : 8); ++i) use_all();
     });
+  });
+}
+
+TEST_CASE("a group over TCP has no more descriptors than docs/failures.md says") {
+  run_ranks({.ranks = 2, .kind = Kind::tcp}, [](Communicator& comm) {
+    const auto exchange = [](Communicator& group) {
+      const int other = 1 - group.rank();
+      std::vector<int> mine(100'000, group.rank()), theirs(mine.size());
+      for (const std::size_t count : {std::size_t{1}, mine.size()})
+        for (int i = 0; i < 20; ++i)
+          group.sendrecv(std::span{mine}.first(count), other, std::span{theirs}.first(count), other);
+      use(group);
+    };
+    exchange(comm);
+    std::optional<Communicator> group;
+    // Both ranks are in this process, and may connect to each other at the same time.
+    check_holdings(comm, 2 * (2 * 4 + 2), [&] { exchange(group.emplace(comm.split(0))); });
   });
 }
 

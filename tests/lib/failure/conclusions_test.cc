@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -215,6 +216,24 @@ TEST_CASE_TEMPLATE("an answer goes to the coordinator that asked, and not to the
   ask(to_second);
   user.reply(deadline)(in_the_call("right"));
   CHECK(answer_in(to_second, deadline).call == "right");
+}
+
+TEST_CASE_TEMPLATE("a coordinator to which not all connect gives up at its deadline, and says where it listens", Kind,
+                   OverTcp, OverUnix) {
+  const Secret key = Secret::random();
+  played::Nobody nobody;
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  std::string told;
+  try {
+    first.begin({{first.address(), "r0"}, {"127.0.0.1:9", "r1"}}, never_silent, nobody,
+                FailureDetector::Clock::now() + 50ms);
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::rendezvous);
+    told = error.what();
+  }
+  CHECK(told.find("set-up: r0 waited until its deadline for all ranks to connect to the coordinator, r0 at " +
+                  first.address()) != std::string::npos);
+  CHECK((told.find("may connect to that port") != std::string::npos) == std::is_same_v<Kind, OverTcp>);
 }
 
 }  // namespace
