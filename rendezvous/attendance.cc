@@ -245,7 +245,11 @@ void Attendance::decline(const Error& reason) {
 }
 
 Error Attendance::went_too_early(int rank, std::string_view value) {
-  call_next_attempt();
+  try {
+    call_next_attempt();
+  } catch (...) {  // of a store of the program's own: anything
+    // It may have ended with rank 0, which has just learnt the same.
+  }
   if (value.starts_with(declined_mark)) return {ErrorCode::rendezvous, std::string{value.substr(1)}, rank};
   if (!value.empty()) value.remove_prefix(1);
   return {ErrorCode::rendezvous,
