@@ -195,6 +195,7 @@ void FailureRouter::answer_questions() {
     const std::lock_guard lock{questions_mutex_};
     questions.swap(questions_);
   }
+  engine_->pass_and_look();  // on a busy machine a message may have waited for this thread as long as the question
   for (const Question& question : questions) question.reply(status_now(question.about));
 }
 

@@ -17,12 +17,14 @@
 #include <vector>
 
 #include "lib/api/communicator_state.h"
+#include "lib/base/internals.h"
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
 #include "tests/lib/failure/played_ranks.h"
 #include "tests/support/address_kinds.h"
 #include "tests/support/alone.h"
 #include "tests/support/signal.h"
+#include "tests/support/world.h"
 
 namespace tutti::detail {
 namespace {
@@ -92,6 +94,47 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
   rank.context->engine->exclusively([] {});
   CHECK(receive.done());
   receive.release();
+}
+
+TEST_CASE("a rank that is asked what it waits for takes first what has come") {
+  for (const auto kind : {testing::Kind::inproc, testing::Kind::shm}) {
+    CAPTURE(testing::name_of(kind));
+    Signal waits, sent, over;
+    testing::run_ranks({.ranks = 2, .kind = kind}, [&](Communicator& comm) {
+      int value = 7;
+      if (comm.rank() == 0) {
+        waits.await();
+        comm.send(std::span{&value, 1}, 1);
+        sent.give();
+        return over.await();
+      }
+      CommunicatorState& state = *Internals::state(comm);
+      // Nobody waits for it and it is not asynchronous, so nobody owns the engine.
+      Message& receive = state.messages.make({.kind = Message::Kind::receive,
+                                              .bytes = std::as_writable_bytes(std::span{&value, 1}),
+                                              .count = 1,
+                                              .type = DataType::i32,
+                                              .peer = 0,
+                                              .tag = 0,
+                                              .timeout = 60s});
+      state.group.context().engine->submit(receive);
+      waits.give();
+      sent.await();
+      Signal answered;
+      Status status;
+      state.group.context().failure_router->status({.group = state.group.id(), .call = "recv", .members = {0, 1}},
+                                                   [&](const Status& answer) {
+                                                     status = answer;
+                                                     answered.give();
+                                                   });
+      answered.await();
+      CHECK(status.wait == Status::Wait::nothing);
+      CHECK(status.awaited.empty());
+      CHECK(receive.done());
+      receive.release();
+      over.give();
+    });
+  }
 }
 
 TEST_CASE("calls of many groups that take long do not all list the groups, and those of few do") {
