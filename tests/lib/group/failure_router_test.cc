@@ -21,6 +21,7 @@
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
 #include "tests/lib/failure/played_ranks.h"
+#include "tests/lib/group/receive.h"
 #include "tests/support/address_kinds.h"
 #include "tests/support/alone.h"
 #include "tests/support/signal.h"
@@ -30,6 +31,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::make_receive;
 using testing::OverUnix;
 using testing::Signal;
 
@@ -62,14 +64,7 @@ TEST_CASE("a rank goes on listening and sending heartbeats while a function of t
   Watching rank;
   CommunicatorState state{rank.context, group_id, {0}};
   int value = 0;
-  // Nobody waits for it and it is not asynchronous, so nobody owns the engine.
-  Message& receive = state.messages.make({.kind = Message::Kind::receive,
-                                          .bytes = std::as_writable_bytes(std::span{&value, 1}),
-                                          .count = 1,
-                                          .type = DataType::i32,
-                                          .peer = 0,
-                                          .tag = 7,
-                                          .timeout = 60s});
+  Message& receive = make_receive(state, value, 7);
   receive.then([&](const Error*) {
     runs.give();
     may_end.comes();
@@ -109,14 +104,7 @@ TEST_CASE("a rank that is asked what it waits for takes first what has come") {
         return over.await();
       }
       CommunicatorState& state = *Internals::state(comm);
-      // Nobody waits for it and it is not asynchronous, so nobody owns the engine.
-      Message& receive = state.messages.make({.kind = Message::Kind::receive,
-                                              .bytes = std::as_writable_bytes(std::span{&value, 1}),
-                                              .count = 1,
-                                              .type = DataType::i32,
-                                              .peer = 0,
-                                              .tag = 0,
-                                              .timeout = 60s});
+      Message& receive = make_receive(state, value, 0);
       state.group.context().engine->submit(receive);
       waits.give();
       sent.await();

@@ -2,12 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "lib/api/communicator_state.h"
 #include "lib/base/rank_name.h"
 #include "lib/failure/control_message.h"
+#include "tests/lib/group/receive.h"
 #include "tests/support/allocations.h"
 #include "tests/support/alone.h"
 
@@ -22,6 +21,7 @@ namespace tutti::detail {
 namespace {
 
 using testing::alone;
+using testing::make_receive;
 using transport::testing::FailingAllocation;
 
 TEST_CASE("a culprit that does not exist is nobody, whatever number another rank has sent") {
@@ -91,13 +91,7 @@ TEST_CASE("a receive that another thread makes is no part of split()") {
   const auto context = alone();
   CommunicatorState state{context, 4242, {0}};
   int value = 0;
-  Message& receive = state.messages.make({.kind = Message::Kind::receive,
-                                          .bytes = std::as_writable_bytes(std::span{&value, 1}),
-                                          .count = 1,
-                                          .type = DataType::i32,
-                                          .peer = 0,
-                                          .tag = 7,
-                                          .timeout = std::chrono::seconds{60}});
+  Message& receive = make_receive(state, value, 7);
   context->engine->submit(receive);
   receive.release();
   const Within within{state.group, "split()"};
