@@ -19,6 +19,7 @@
 #include "lib/base/little_endian.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/packed.h"
+#include "rendezvous/patience.h"
 #include "rendezvous/store_errors.h"
 #include "tutti/error.h"
 
@@ -27,11 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-/// At least a moment, so that values that have come are found even if the deadline has just passed.
-milliseconds time_left(Clock::time_point deadline) {
-  return std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds{1});
-}
 
 /// The first few of the keys that do not exist. The keys are searched by bisection, so that a server with many waiting
 /// ranks is not asked about every key by each of them.

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <mutex>
@@ -118,18 +116,14 @@ std::shared_ptr<Store> connect_when_opened(const Launch& launch, int opening, co
                                            Store::Milliseconds timeout, const AccessPolicy& access_policy) {
   const std::string opened = opened_key(launch, opening);
   const Deadline deadline = deadline_after(timeout);
-  const auto left = [deadline] {
-    return std::max(std::chrono::ceil<Store::Milliseconds>(deadline - std::chrono::steady_clock::now()),
-                    Store::Milliseconds{1});
-  };
   int losses_left = 10;   // a rank that loses more connections than that is refused
   int refusals_left = 3;  // a server that ends may refuse one
   for (Patience patience{deadline};; patience.pause()) {
     bool is_connected = false;
     try {
-      auto store = connect_tcp_store(endpoint, left(), access_policy);
+      auto store = connect_tcp_store(endpoint, time_left(deadline), access_policy);
       is_connected = true;
-      store->wait_for({&opened, 1}, left());
+      store->wait_for({&opened, 1}, time_left(deadline));
       store->set_timeout(timeout);
       return store;
     } catch (const NoStoreThere&) {

@@ -30,4 +30,10 @@ class Patience {
   Clock::duration pause_ = std::chrono::microseconds{500};
 };
 
+/// At least a moment, so that what has come is found even if the deadline has just passed.
+inline std::chrono::milliseconds time_left(std::chrono::steady_clock::time_point deadline) {
+  using std::chrono::milliseconds;
+  return std::max(std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now()), milliseconds{1});
+}
+
 }  // namespace tutti::rendezvous
