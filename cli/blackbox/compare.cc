@@ -313,11 +313,11 @@ int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {
   const auto failed = std::find_if(entries.rbegin(), entries.rend(),
                                    [](const OperationRecord& entry) { return entry.state == State::failed; });
   if (failed == entries.rend() || failed->culprit < 0) return -1;
-  for (const auto& [key, members] : by_group(boxes)) {
-    if (key != key_of(box, failed->call.group)) continue;
-    for (const Member& member : members)
-      if (member.rank == failed->culprit) return member.box->rank;
-  }
+  const ByGroup groups = by_group(boxes);
+  const auto found = groups.find(key_of(box, failed->call.group));
+  if (found == groups.end()) return -1;
+  for (const Member& member : found->second)
+    if (member.rank == failed->culprit) return member.box->rank;
   return -1;
 }
 
