@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/system_calls.h"
@@ -103,6 +104,26 @@ TEST_CASE("more messages are lent at a time than there are slots") {
       lending.mesh.run_until([&] { return lending.receiver.messages.size() == 3 * least_areas && sender.all_sent(); }));
   for (std::size_t i = 0; i < 3 * least_areas; ++i)
     CHECK(lending.receiver.messages[i].bytes == pattern(64 * kibibyte + i, i));
+}
+
+TEST_CASE("a short message does not wait until a long one of another rank has been copied") {
+  for (const char* const name : {"inproc", "shm"}) {
+    CAPTURE(name);
+    const auto kind = std::ranges::find(all_kinds(), std::string_view{name}, &Kind::name);
+    REQUIRE(kind != all_kinds().end());
+    Mesh mesh{*kind, 3};
+    const auto& messages = mesh[2].recorder.messages;
+    const auto link_of = [&](int from) -> Link& { return mesh[from].transport->open(2, 1); };
+    for (const int from : {0, 1}) mesh[from].send(link_of(from), 1, 1);
+    REQUIRE(mesh.run_until([&] { return messages.size() == 2; }));
+    for (const int with_long : {0, 1}) {  // whichever link is looked at first
+      const std::size_t before = messages.size();
+      mesh[with_long].send(link_of(with_long), 64 * kibibyte, 2);
+      mesh[1 - with_long].send(link_of(1 - with_long), 8, 3);
+      REQUIRE(mesh.run_until([&] { return messages.size() == before + 2; }));
+      CHECK(messages[before].peer == 1 - with_long);
+    }
+  }
 }
 
 TEST_CASE("an unasked message is no single copy: its sender goes on though nobody wants it yet") {

@@ -167,6 +167,9 @@ class InboundSlotLink final : public Link {
 
   /// Delivers what has arrived, at most a ring full; true if anything was delivered.
   bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
+  /// Delivers short messages that have arrived, at most a ring full, up to the first long one; true if any was
+  /// delivered.
+  bool pull_short(Sink& sink) noexcept;
   bool is_pulled() const noexcept override { return true; }
   bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
   Taken take(const FrameWords& frame, std::span<std::byte> to, int senders_to_root) noexcept override;

@@ -71,6 +71,16 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   return true;
 }
 
+bool InboundSlotLink::pull_short(Sink& sink) noexcept {
+  bool moved = false;
+  for (std::size_t slots = 0; slots < slot_count && !over_ && !parked_ && !inside_ && reader_.ready(); ++slots) {
+    const std::optional<Frame> frame = reader_.frame();
+    if (!frame || allows_single_copy(*frame) || !pull(sink, 1)) break;
+    moved = true;
+  }
+  return moved;
+}
+
 Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> to, int senders_to_root) noexcept {
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;

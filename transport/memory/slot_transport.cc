@@ -98,6 +98,9 @@ void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoin
 
 bool SlotTransport::progress() noexcept {
   bool moved = notice();
+  // A grant lets a peer begin to read. It must not wait until this rank has copied a long message (sendrecv of 1 MiB by
+  // single copy, 4 ranks on the 2 cores of a Zen 4: 258 us, and 177 so).
+  for (const auto& link : inbound_) moved |= link->pull_short(*sink_);
   for (const auto& link : inbound_) moved |= link->pull(*sink_);
   if (!backlog_.empty()) moved |= push_backlog();
   if (attention_) moved |= attend();
