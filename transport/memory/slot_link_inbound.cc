@@ -192,9 +192,7 @@ template <class Copy>
 void InboundSlotLink::spend_on(bool is_timed, std::size_t bytes, Copy&& copy) noexcept {
   // Where ranks share cores, the wall clock would also count the time for which another one has the core.
   if (!is_timed || !shares_cores_) return copy();
-  const auto begin = clocks_.processor();
-  copy();
-  copying_ += clocks_.processor() - begin;
+  copying_ += clocks_.time_of(true, copy);
   timed_bytes_ += bytes;
 }
 

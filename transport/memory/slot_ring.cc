@@ -95,9 +95,12 @@ AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
   const bool is_timed = timed_.next() && !is_first_use;
   // Where cores are shared, the first copies mostly wait for those, which would look like slow stores.
   if (is_timed && !shares_cores_) path_.may_begin_to_time();
-  const auto begin = is_timed ? clock_() : std::chrono::nanoseconds{};
-  path_.copy(areas_->at(area), piece.data(), piece.size(), is_first_use);
-  const auto taken = is_timed ? std::max(clock_() - begin, std::chrono::nanoseconds{1}) : decltype(begin){};
+  const auto copy = [&] { path_.copy(areas_->at(area), piece.data(), piece.size(), is_first_use); };
+  std::chrono::nanoseconds taken{};
+  if (is_timed)
+    taken = clocks_.time_of(shares_cores_, copy);
+  else
+    copy();
   note({.single_copy_address = 0, .filling_ns = static_cast<std::uint32_t>(taken.count())});
   return area;
 }

@@ -55,7 +55,7 @@ class RingWriter {
         slots_(slots_in_flight(areas.of_own())),
         path_(copy_policy),
         shares_cores_(copy_policy.cores_are_shared),
-        clock_(shares_cores_ ? copy_policy.clocks.processor : copy_policy.clocks.elapsed) {}
+        clocks_(copy_policy.clocks) {}
 
   /// How many slots may be in flight.
   std::size_t slots() const noexcept { return slots_; }
@@ -111,7 +111,7 @@ class RingWriter {
   std::uint64_t length_ = 0;  // of the current message
   TimedPieces timed_;         // of it
   bool shares_cores_;
-  CopyClocks::Clock* clock_;
+  CopyClocks clocks_;
 };
 
 /// The receiver's end. Does not own the memory. Trusts nothing that it reads.
