@@ -74,9 +74,8 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
 bool InboundSlotLink::pull_short(Sink& sink) noexcept {
   bool moved = false;
   for (std::size_t slots = 0; slots < slot_count && !over_ && !parked_ && !inside_ && reader_.ready(); ++slots) {
-    const std::optional<Frame> frame = reader_.frame();
-    if (!frame || allows_single_copy(*frame) || !pull(sink, 1)) break;
-    moved = true;
+    if (reader_.claimed_length() >= CopyChoice::least_bytes) break;
+    moved |= pull(sink, 1);
   }
   return moved;
 }

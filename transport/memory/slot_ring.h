@@ -123,6 +123,8 @@ class RingReader {
   bool ready() const noexcept { return is_flag_of(head().filling.load(std::memory_order_acquire), taken_ + 1); }
   /// Copied before it is checked, since the writer could still change it.
   std::optional<Frame> frame() const noexcept;
+  /// The length in the next slot's frame, which is not checked and may change.
+  std::uint64_t claimed_length() const noexcept { return head().words.back(); }
   /// The next slot's frame is `frame`.
   bool begins_with(const FrameWords& frame) const noexcept;
   /// The next piece of a message of `length` bytes with `rest` bytes missing.
