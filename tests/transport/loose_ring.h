@@ -51,13 +51,15 @@ struct LooseEndpoint final : RingEndpoint {
   bool peer_left() const noexcept override { return left; }
   void cut() noexcept override { left = true; }
   bool read_peer(std::span<std::byte>, std::uint64_t) noexcept override {
-    ++reads;
+    ++*reads;
     return false;
   }
 
   std::shared_ptr<RingMemory> memory;
   bool left = false;
-  int wakes = 0, reads = 0;
+  int wakes = 0;
+  /// Outlives the endpoint, which a link that fails destroys.
+  std::shared_ptr<int> reads = std::make_shared<int>(0);
 };
 
 }  // namespace tutti::transport::testing
