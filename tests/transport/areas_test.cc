@@ -47,7 +47,7 @@ struct Side {
 };
 
 struct Sides {
-  explicit Sides(std::size_t count = 2 * least_areas) : a(count), b(count) {
+  explicit Sides(std::size_t count = medium_areas) : a(count), b(count) {
     a.meet(b, count);
     b.meet(a, count);
   }
@@ -66,7 +66,7 @@ TEST_CASE("messages that are answered move to and fro in one area") {
     return there;
   };
   // A rank keeps no area before it knows that the peer has its own ring.
-  for (std::size_t i = 0; i < 2 * least_areas; ++i) {
+  for (std::size_t i = 0; i < medium_areas; ++i) {
     sides.a.send(payload_size);
     sides.b.receive(payload_size);
     sides.b.send(payload_size);
@@ -80,25 +80,25 @@ TEST_CASE("messages in one direction go round all areas: the sender's, and the r
   for (const bool answers_first : {false, true}) {
     CAPTURE(answers_first);
     Sides sides;
-    for (std::size_t i = 0; answers_first && i < 2 * least_areas; ++i) {
+    for (std::size_t i = 0; answers_first && i < medium_areas; ++i) {
       sides.b.send(payload_size);
       sides.a.receive(payload_size);
       sides.a.send(payload_size);
       sides.b.receive(payload_size);
     }
     std::set<const std::byte*> places;
-    for (std::size_t i = 0; i < 8 * least_areas; ++i) {
+    for (std::size_t i = 0; i < 4 * medium_areas; ++i) {
       if (sides.a.writer.full()) sides.b.receive(payload_size);
       sides.a.send(payload_size);
     }
     for (std::size_t i = 0; i < least_areas; ++i) sides.b.receive(payload_size);
-    for (std::size_t i = 0; i < 8 * least_areas; ++i) {
+    for (std::size_t i = 0; i < 4 * medium_areas; ++i) {
       sides.a.send(payload_size);
       places.insert(sides.b.receive(payload_size));
     }
     // The receiver still holds back those of its own that it has not heard of again.
-    if (answers_first) CHECK(places.size() > 2 * least_areas);
-    if (!answers_first) CHECK(places.size() == 2 * least_areas);
+    if (answers_first) CHECK(places.size() > medium_areas);
+    if (!answers_first) CHECK(places.size() == medium_areas);
   }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("long messages and shorter ones go round areas of their own") {
 }
 
 TEST_CASE("a ring with few areas uses them for messages of any length") {
-  for (const std::size_t count : {least_areas, areas_of_long}) {
+  for (const std::size_t count : {least_areas, medium_areas}) {
     Areas areas;
     areas.add_own(private_ring<most_areas>(), count);
     CHECK(round_of(areas, long_bytes).size() == count);
@@ -153,7 +153,7 @@ TEST_CASE("a receiver that has no ring of its own returns what it has read") {
 }
 
 TEST_CASE("messages in flight never share an area, whatever both ranks send") {
-  for (const std::size_t count : {least_areas, 2 * least_areas, most_areas}) {
+  for (const std::size_t count : ring_sizes) {
     CAPTURE(count);
     Sides sides(count);
     std::uint32_t state = 7;
@@ -255,7 +255,7 @@ TEST_CASE("a sender ignores a count of freed slots that goes back or too far, an
 }
 
 TEST_CASE("the pieces of a message fit their slots and make up its length, whatever the ring") {
-  for (const std::size_t areas : {least_areas, areas_of_long, most_areas})
+  for (const std::size_t areas : ring_sizes)
     for (std::uint64_t about = 16; about <= 1024; about *= 2)
       for (const std::uint64_t length : {about * 1024 - 1, about * 1024, about * 1024 + 1}) {
         CAPTURE(areas);

@@ -225,15 +225,15 @@ TEST_CASE("messages in areas that are used for the first time are no tries") {
   is_interrupted = false;
   for (const int senders_to_root : {0, 1}) {  // of a gather, what the sender knows of its areas does not count
     CAPTURE(senders_to_root);
-    const std::shared_ptr<RingMemory> memory = private_ring<areas_of_long>();
+    const std::shared_ptr<RingMemory> memory = private_ring<medium_areas>();
     const std::uint64_t sample = 7;
     memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
     Areas areas;
-    areas.add_own(memory, areas_of_long);
+    areas.add_own(memory, medium_areas);
     RingWriter writer{*memory, areas, CopyPolicy{.clocks = clocks}};
     InboundSlotLink link{0,
                          2,
-                         std::make_unique<SlowToRead>(memory, areas_of_long),
+                         std::make_unique<SlowToRead>(memory, medium_areas),
                          std::make_shared<Areas>(),
                          CopyPolicy{.clocks = clocks},
                          std::make_shared<CopyChoice>(SingleCopy::measured)};
@@ -241,8 +241,8 @@ TEST_CASE("messages in areas that are used for the first time are no tries") {
     taker.senders_to_root = senders_to_root;
     const std::vector<std::byte> bytes(CopyChoice::least_bytes);  // in one area
     const CopyChoice::Trial trial = CopyChoice::trial_of(CopyChoice::class_of(bytes.size()), false);
-    REQUIRE(static_cast<int>(areas_of_long) > trial.first);
-    for (int sent = 0; sent < static_cast<int>(areas_of_long) + trial.tries; ++sent) {
+    REQUIRE(static_cast<int>(medium_areas) > trial.first);
+    for (int sent = 0; sent < static_cast<int>(medium_areas) + trial.tries; ++sent) {
       CAPTURE(sent);
       REQUIRE_FALSE(writer.wants_single_copy(bytes.size()));
       REQUIRE_FALSE(writer.full());
@@ -296,7 +296,7 @@ TEST_CASE("where cores are shared, what one sender's messages have shown holds f
   for (const bool cores_are_shared : {false, true}) {
     CAPTURE(cores_are_shared);
     Converging ranks{cores_are_shared};
-    const int enough = static_cast<int>(areas_of_long) + mebibyte_trial.first + 2 * mebibyte_trial.tries;
+    const int enough = static_cast<int>(medium_areas) + mebibyte_trial.first + 2 * mebibyte_trial.tries;
     bool is_single_copy = false;
     for (int sent = 0; sent < enough; ++sent) is_single_copy = ranks.uses_single_copy(0);
     CHECK(is_single_copy);

@@ -43,7 +43,7 @@ TEST_CASE("a ring holds as many messages as it has slots, and reuses each when i
 }
 
 TEST_CASE("a ring with the most areas holds twice as many messages, and has an area for each") {
-  for (const std::size_t areas : {least_areas, areas_of_long, most_areas}) {
+  for (const std::size_t areas : ring_sizes) {
     for (const std::size_t length : {std::size_t{long_bytes}, std::size_t{long_bytes + 1}}) {
       Areas own;
       const std::shared_ptr<RingMemory> memory = private_ring<most_areas>();

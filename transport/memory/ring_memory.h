@@ -23,18 +23,22 @@ inline constexpr std::size_t areas_of_long = 16;
 inline constexpr std::uint64_t long_bytes = std::uint64_t{1} << 20;
 /// The smallest ring has that many areas.
 inline constexpr std::size_t least_areas = 8;
-/// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer. Four
-/// ranks on two cores would often wait for each other's cores if theirs held less (scatter of 16 MiB: 1.10 ms, and 1.60
-/// with as much as among more ranks). They are slower with more (sendrecv of 256 KiB: 47 us, and 78 with 32 areas).
+/// A ring among three or four ranks has that many. On two cores they would often wait for each other's cores if theirs
+/// held less (scatter of 16 MiB: 1.10 ms, and 1.60 with as much as among more ranks). With 16, the areas of all rings
+/// take more of the caches (sendrecv of 512 KiB: 72 us, and 68 with 12; of 1 MiB: 150 and 141).
+inline constexpr std::size_t medium_areas = 12;
+/// All sizes of rings; the number of areas determines the size of each.
+inline constexpr std::array ring_sizes{least_areas, medium_areas, most_areas};
+/// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer.
 constexpr std::size_t areas_among(std::size_t ranks) {
-  return ranks <= 2 ? most_areas : ranks <= 4 ? areas_of_long : least_areas;
+  return ranks <= 2 ? most_areas : ranks <= 4 ? medium_areas : least_areas;
 }
 /// Slots that may be in flight in such a ring before the sender waits for the receiver. Two ranks that send each other
 /// 1 MiB write all of it before they read (54 us with 8 slots, 50 with 16). Among more ranks that takes more of the
 /// shared cache than it saves (all_to_all of 1 MiB among 4: 108 us, and 127).
 constexpr std::size_t slots_in_flight(std::size_t areas) { return areas < most_areas ? slot_count / 2 : slot_count; }
 /// Bytes of each area of such a ring: with many rings, these and their caches would be too large.
-constexpr std::size_t area_bytes(std::size_t areas) { return areas < areas_of_long ? slot_bytes / 2 : slot_bytes; }
+constexpr std::size_t area_bytes(std::size_t areas) { return areas <= least_areas ? slot_bytes / 2 : slot_bytes; }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t abort_text_bytes = 2760;
@@ -109,7 +113,7 @@ struct alignas(4096) RingMemory {
   CloseRecord from_receiver;
 };
 
-static_assert(slots_in_flight(least_areas) <= least_areas && slots_in_flight(areas_of_long) <= areas_of_long &&
+static_assert(slots_in_flight(least_areas) <= least_areas && slots_in_flight(medium_areas) <= medium_areas &&
                   slots_in_flight(most_areas) <= std::min(areas_of_long, most_areas - areas_of_long),
               "there is an area for each slot in flight");
 

@@ -97,7 +97,8 @@ std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor) {
   struct ::stat status {};
   std::size_t areas = least_areas;
   if (::fstat(descriptor.get(), &status) == 0)
-    while (areas < most_areas && std::cmp_less(RingMemory::bytes_with(areas), status.st_size)) areas *= 2;
+    for (const std::size_t each : ring_sizes)
+      if (std::cmp_equal(RingMemory::bytes_with(each), status.st_size)) areas = each;
   auto mapped = map_memory(descriptor, RingMemory::bytes_with(areas));
   if (auto* const trouble = std::get_if<std::string>(&mapped)) return std::move(*trouble);
   auto& memory = std::get<SharedMemory>(mapped);
