@@ -167,9 +167,11 @@ class InboundSlotLink final : public Link {
 
   /// Delivers what has arrived, at most a ring full; true if anything was delivered.
   bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
-  /// Delivers short messages that have arrived, at most a ring full, up to the first long one; true if any was
-  /// delivered.
+  /// Begins a pass: delivers messages of up to short_bytes that have arrived, at most a ring full, and stops before a
+  /// longer one. True if any was delivered.
   bool pull_short(Sink& sink) noexcept;
+  /// Whether pull_short() left something for a pull() in this pass.
+  bool has_more() const noexcept { return has_more_; }
   bool is_pulled() const noexcept override { return true; }
   bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
   Taken take(const FrameWords& frame, std::span<std::byte> to, int senders_to_root) noexcept override;
@@ -220,6 +222,7 @@ class InboundSlotLink final : public Link {
   std::byte* destination_ = nullptr;  // where the rest goes, if it was accepted to memory
   CopyFunction* copy_ = nullptr;      // Acceptance::copy, or plain_copy_
   bool inside_ = false;               // a message was accepted and is not complete
+  bool has_more_ = false;
   std::shared_ptr<CopyChoice> choice_;
   CopyFunction* plain_copy_;
   bool can_read_ = false;       // the sender's memory was read in a test

@@ -72,10 +72,15 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
 }
 
 bool InboundSlotLink::pull_short(Sink& sink) noexcept {
+  has_more_ = inside_ || departed_;
   bool moved = false;
   for (std::size_t slots = 0; slots < slot_count && !over_ && !parked_ && !inside_ && reader_.ready(); ++slots) {
-    if (reader_.claimed_length() >= CopyChoice::least_bytes) break;
+    if (reader_.claimed_length() > short_bytes) {
+      has_more_ = true;
+      break;
+    }
     moved |= pull(sink, 1);
+    if (resumed_) break;  // in arrived(): it is offered again in the next pass
   }
   return moved;
 }

@@ -98,10 +98,15 @@ void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoin
 
 bool SlotTransport::progress() noexcept {
   bool moved = notice();
-  // A grant, upon which this rank hands over a message, must not wait until it has copied a long one: its receiver
-  // waits (sendrecv of 1 MiB by single copy, 4 ranks on the 2 cores of a Zen 4: 258 us, and 177 so).
-  for (const auto& link : inbound_) moved |= link->pull_short(*sink_);
-  for (const auto& link : inbound_) moved |= link->pull(*sink_);
+  // A grant that has come, upon which this rank hands over a message, does not wait until it has copied a long one: its
+  // receiver waits (sendrecv of 1 MiB by single copy, 4 ranks on the 2 cores of a Zen 4: 258 us, and 177 so).
+  bool has_more = false;
+  for (const auto& link : inbound_) {
+    moved |= link->pull_short(*sink_);
+    has_more |= link->has_more();
+  }
+  for (std::size_t i = 0; has_more && i < inbound_.size(); ++i)
+    if (inbound_[i]->has_more()) moved |= inbound_[i]->pull(*sink_);
   if (!backlog_.empty()) moved |= push_backlog();
   if (attention_) moved |= attend();
   return moved;
