@@ -15,16 +15,18 @@ struct CopyClocks {
   using Clock = std::chrono::nanoseconds() noexcept;
   Clock* elapsed = elapsed_time;
   Clock* processor = processor_time;  ///< where cores are shared
+  static constexpr std::chrono::nanoseconds most_reading{2000};
 
   /// The time that `copy` takes; at least 1 ns. Reading the processor's clock is a system call, which takes as long as
-  /// a short copy (0.5 us on a Zen 4, where 32 KiB take 1.3 us), so it is read once more to leave its own time out.
+  /// a short copy (0.5 us on a Zen 4, where 32 KiB take 1.3 us), so it is read once more to leave its own time out. If
+  /// something interrupts that, `most_reading` bounds the error.
   template <class Copy>
   std::chrono::nanoseconds time_of(bool cores_are_shared, Copy&& copy) const noexcept {
     Clock* const clock = cores_are_shared ? processor : elapsed;
     const auto first = cores_are_shared ? clock() : std::chrono::nanoseconds{};
     const auto begin = clock();
     copy();
-    const auto reading = cores_are_shared ? begin - first : std::chrono::nanoseconds{};
+    const auto reading = cores_are_shared ? std::min(begin - first, most_reading) : std::chrono::nanoseconds{};
     return std::max(clock() - begin - reading, std::chrono::nanoseconds{1});
   }
 };
