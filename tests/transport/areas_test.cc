@@ -201,7 +201,10 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
 }
 
 TEST_CASE("no piece goes beyond the area that a peer names, whatever rings the two brought") {
-  for (const auto& [mine, theirs] : {std::pair{least_areas, most_areas}, std::pair{most_areas, least_areas}}) {
+  for (std::size_t pair = 0; pair < ring_sizes.size() * ring_sizes.size(); ++pair) {
+    const std::size_t mine = ring_sizes[pair / ring_sizes.size()], theirs = ring_sizes[pair % ring_sizes.size()];
+    CAPTURE(mine);
+    CAPTURE(theirs);
     const auto own = private_ring<most_areas>(), other = private_ring<most_areas>();
     Areas areas;
     areas.add_own(own, mine);

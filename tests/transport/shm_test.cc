@@ -227,7 +227,7 @@ TEST_CASE("a process that does not introduce itself properly is hung up on, and 
   cases.push_back({"too little", hello({0, 1, 1}), memory_of(4096, size_is_final)});
   constexpr std::size_t least = RingMemory::bytes_with(least_areas), most = RingMemory::bytes_with(most_areas);
   cases.push_back({"too much", hello({0, 1, 1}), memory_of(most + 1, size_is_final)});
-  cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(least + slot_bytes, size_is_final)});
+  cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(RingMemory::bytes_with(2 * least_areas), size_is_final)});
   cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(least, F_SEAL_GROW)});
   for (const Case& stranger : cases) {
     CAPTURE(std::string(stranger.what));

@@ -113,9 +113,13 @@ struct alignas(4096) RingMemory {
   CloseRecord from_receiver;
 };
 
-static_assert(slots_in_flight(least_areas) <= least_areas && slots_in_flight(medium_areas) <= medium_areas &&
+static_assert(std::ranges::all_of(ring_sizes, [](std::size_t areas) { return slots_in_flight(areas) <= areas; }) &&
                   slots_in_flight(most_areas) <= std::min(areas_of_long, most_areas - areas_of_long),
               "there is an area for each slot in flight");
+static_assert(std::ranges::count(ring_sizes, areas_among(2)) == 1 &&
+                  std::ranges::count(ring_sizes, areas_among(4)) == 1 &&
+                  std::ranges::count(ring_sizes, areas_among(5)) == 1,
+              "ranks of a host map each other's rings");
 
 /// Ring and areas together, for memory of one process.
 template <std::size_t areas>
