@@ -105,8 +105,9 @@ bool SlotTransport::progress() noexcept {
     moved |= link->pull_short(*sink_);
     has_more |= link->has_more();
   }
-  for (std::size_t i = 0; has_more && i < inbound_.size(); ++i)
-    if (inbound_[i]->has_more()) moved |= inbound_[i]->pull(*sink_);
+  if (has_more)
+    for (const auto& link : inbound_)
+      if (link->has_more()) moved |= link->pull(*sink_);
   if (!backlog_.empty()) moved |= push_backlog();
   if (attention_) moved |= attend();
   return moved;
