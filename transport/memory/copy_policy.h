@@ -14,20 +14,25 @@ namespace tutti::transport {
 struct CopyClocks {
   using Clock = std::chrono::nanoseconds() noexcept;
   Clock* elapsed = elapsed_time;
-  Clock* processor = processor_time;  ///< where cores are shared
-  static constexpr std::chrono::nanoseconds most_reading{2000};
+  Clock* processor = processor_time;   ///< where cores are shared
+  std::chrono::nanoseconds reading{};  ///< of `processor`: a system call, which takes as long as a short copy
 
-  /// The time that `copy` takes; at least 1 ns. Reading the processor's clock is a system call, which takes as long as
-  /// a short copy (0.5 us on a Zen 4, where 32 KiB take 1.3 us), so it is read once more to leave its own time out. If
-  /// something interrupts that, `most_reading` bounds the error.
+  void measure_reading() noexcept {
+    reading = std::chrono::nanoseconds::max();
+    for (int tries = 0; tries < 8; ++tries) {
+      const auto begin = processor();
+      reading = std::min(reading, processor() - begin);
+    }
+  }
+
+  /// The time that `copy` takes without that of the clock (0.5 us on a Zen 4, where 32 KiB take 1.3 us); at least 1 ns.
   template <class Copy>
   std::chrono::nanoseconds time_of(bool cores_are_shared, Copy&& copy) const noexcept {
     Clock* const clock = cores_are_shared ? processor : elapsed;
-    const auto first = cores_are_shared ? clock() : std::chrono::nanoseconds{};
     const auto begin = clock();
     copy();
-    const auto reading = cores_are_shared ? std::min(begin - first, most_reading) : std::chrono::nanoseconds{};
-    return std::max(clock() - begin - reading, std::chrono::nanoseconds{1});
+    const auto taken = clock() - begin - (cores_are_shared ? reading : std::chrono::nanoseconds{});
+    return std::max(taken, std::chrono::nanoseconds{1});
   }
 };
 

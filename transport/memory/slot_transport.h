@@ -39,7 +39,10 @@ class SlotTransport : public Transport, protected SlotHost {
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
   /// Call it before there are links, if there are more ranks than cores.
-  void share_cores() noexcept { copy_policy_.cores_are_shared = true; }
+  void share_cores() noexcept {
+    copy_policy_.cores_are_shared = true;
+    copy_policy_.clocks.measure_reading();
+  }
 
   bool progress() noexcept override;
   bool prepare_sleep() noexcept override;
